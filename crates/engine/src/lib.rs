@@ -1,0 +1,1 @@
+//! A small static-graph tensor engine.

@@ -1,0 +1,2 @@
+//! Soft Diffusion as a library: score matching for general linear corruptions.
+#![forbid(unsafe_code)]
