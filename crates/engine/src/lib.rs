@@ -1,1 +1,25 @@
 //! A small static-graph tensor engine.
+//!
+//! A [`Graph`] records typed operations over static NHWC shapes; [`Graph::gradients`] adds the reverse pass as more
+//! operations; a [`Plan`] orders them and assigns memory by liveness; a [`cpu::Executor`] runs the plan in `f32` or
+//! `f64`. Randomness is counter-based ([`rng`]), so that every number is a pure function of seed, purpose, step and
+//! index. The engine knows nothing of diffusion.
+
+mod autodiff;
+pub mod cpu;
+mod error;
+mod graph;
+pub mod op;
+pub mod optim;
+mod params;
+mod plan;
+pub mod rng;
+mod scalar;
+mod shape;
+
+pub use error::{Error, Result};
+pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Var};
+pub use params::Params;
+pub use plan::{Plan, Place};
+pub use scalar::Scalar;
+pub use shape::Shape;

@@ -1,0 +1,10 @@
+//! The CPU backend: the reference for every operation, and fast in its own right.
+
+pub(crate) mod conv;
+mod executor;
+pub(crate) mod gemm;
+pub(crate) mod simd;
+pub(crate) mod tile;
+
+pub use executor::{Executor, NodeTime};
+pub use simd::{Isa, isa};

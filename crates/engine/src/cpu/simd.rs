@@ -1,0 +1,69 @@
+//! Choosing the instruction set at run time.
+
+use std::sync::OnceLock;
+
+/// The vector instructions of this machine that the kernels know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// 512-bit vectors, 32 registers.
+    Avx512,
+    /// 256-bit vectors with fused multiply-add.
+    Avx2,
+    /// Whatever the compiler's target has.
+    Portable,
+}
+
+/// The best instruction set found; asked once.
+///
+/// `SOFTDIFF_ISA=avx2` or `portable` chooses a lesser one, to measure or to reproduce another machine.
+pub fn isa() -> Isa {
+    static FOUND: OnceLock<Isa> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let wished = std::env::var("SOFTDIFF_ISA").unwrap_or_default();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq");
+            if avx512 && wished != "avx2" && wished != "portable" {
+                return Isa::Avx512;
+            }
+            if avx2 && wished != "portable" {
+                return Isa::Avx2;
+            }
+        }
+        let _ = wished;
+        Isa::Portable
+    })
+}
+
+/// Compiles a function once per instruction set and calls the best: plain loops, vectorised by the compiler.
+macro_rules! vectorized {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident<T: Scalar>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(unsafe_code, clippy::too_many_arguments)]
+        $vis fn $name<T: Scalar>($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<T: Scalar>($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+                fn avx512<T: Scalar>($($arg: $ty),*) $(-> $ret)? { body::<T>($($arg),*) }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2<T: Scalar>($($arg: $ty),*) $(-> $ret)? { body::<T>($($arg),*) }
+                match $crate::cpu::simd::isa() {
+                    // SAFETY: `isa` found the features that the function is compiled for.
+                    $crate::cpu::simd::Isa::Avx512 => return unsafe { avx512::<T>($($arg),*) },
+                    // SAFETY: as above.
+                    $crate::cpu::simd::Isa::Avx2 => return unsafe { avx2::<T>($($arg),*) },
+                    $crate::cpu::simd::Isa::Portable => {}
+                }
+            }
+            body::<T>($($arg),*)
+        }
+    };
+}
+pub(crate) use vectorized;

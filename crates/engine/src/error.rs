@@ -1,0 +1,119 @@
+//! Everything that can go wrong, with the node or parameter it went wrong at.
+
+use crate::Shape;
+
+/// The engine's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The engine's error. Messages name the node or parameter and both shapes.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// An operation was given inputs it cannot take.
+    #[error("{operation}{place}: {problem} (inputs: {inputs})")]
+    Operation {
+        /// Name of the operation.
+        operation: &'static str,
+        /// ` at ...` with the scope it was added in, or nothing.
+        place: String,
+        /// What does not fit.
+        problem: String,
+        /// Shapes of all inputs.
+        inputs: String,
+    },
+    /// An operation has no gradient rule for a gradient that was asked for.
+    #[error("{operation} has no gradient rule")]
+    NotDifferentiable {
+        /// Name of the operation.
+        operation: &'static str,
+    },
+    /// A gradient was asked for that does not exist.
+    #[error("no gradient: {0}")]
+    NoGradient(String),
+    /// A name was used twice for a parameter or an input.
+    #[error("{kind} `{name}` is declared twice, as {first} and as {second}")]
+    Duplicate {
+        /// `input` or `parameter`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Shape of the first declaration.
+        first: Shape,
+        /// Shape of the second declaration.
+        second: Shape,
+    },
+    /// A value has the wrong number of dimensions or elements.
+    #[error("{kind} `{name}` has shape {found} but the graph declares {expected}")]
+    ShapeMismatch {
+        /// `input`, `parameter` or `output`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The shape the graph wants.
+        expected: Shape,
+        /// The shape that was given.
+        found: Shape,
+    },
+    /// A name the graph does not have.
+    #[error("unknown {kind} `{name}`{suggestion}")]
+    Unknown {
+        /// `input`, `parameter` or `output`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// `; did you mean ...?` or nothing.
+        suggestion: String,
+    },
+    /// A parameter the graph needs is not in the file.
+    #[error("parameter `{name}` {shape} is missing")]
+    MissingParameter {
+        /// The name.
+        name: String,
+        /// Its shape.
+        shape: Shape,
+    },
+    /// A weight is NaN or infinite.
+    #[error("parameter `{name}` {shape} has a non-finite value ({value}) at element {index}")]
+    NonFinite {
+        /// The name.
+        name: String,
+        /// Its shape.
+        shape: Shape,
+        /// Flat index of the first such element.
+        index: usize,
+        /// The value.
+        value: String,
+    },
+    /// A weight file could not be read or written.
+    #[error("{path}: {problem}")]
+    File {
+        /// The file.
+        path: String,
+        /// What happened.
+        problem: String,
+    },
+}
+
+/// `; did you mean ...?` for the candidate nearest to `name`, if one is near.
+pub(crate) fn suggest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    candidates
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .min()
+        .filter(|(distance, _)| *distance <= 1 + name.len() / 4)
+        .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
+        .unwrap_or_default()
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,266 @@
+//! The graph builder: operations over static shapes, recorded in the order they will run.
+
+use crate::error::{Error, Result};
+use crate::op::Op;
+use crate::Shape;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A tensor of a graph: an input, a parameter, a constant, or an operation's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Var(u32);
+
+impl Var {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One recorded operation.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What it computes.
+    pub op: Op,
+    /// What it reads.
+    pub inputs: Vec<Var>,
+    /// What it writes.
+    pub outputs: Vec<Var>,
+    /// Where in the network it was recorded, for messages and profiles.
+    pub scope: Arc<str>,
+}
+
+/// Where a tensor comes from.
+#[derive(Clone, Debug)]
+pub enum Leaf {
+    /// Set by the caller before each run; the index counts inputs.
+    Input(usize),
+    /// A named parameter; the index counts parameters.
+    Param(usize),
+    /// Fixed values.
+    Constant(Arc<[f64]>),
+    /// Written by an operation; the index counts operations.
+    Computed(usize),
+}
+
+/// How a parameter is initialised; see [`crate::Params::initialise`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// Every element this value.
+    Constant(f64),
+    /// Uniform in +-bound.
+    Uniform {
+        /// Largest absolute value.
+        bound: f64,
+    },
+    /// Normal with mean 0.
+    Normal {
+        /// Standard deviation.
+        deviation: f64,
+    },
+}
+
+/// A parameter's declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamSpec {
+    /// Its full name, which is also its name in checkpoints.
+    pub name: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// How it begins.
+    pub init: Init,
+    /// Whether an optimiser may change it.
+    pub trainable: bool,
+}
+
+struct Tensor {
+    shape: Shape,
+    leaf: Leaf,
+}
+
+/// A builder of operations. Methods that add an operation live beside that operation, in [`crate::op`].
+#[derive(Default)]
+pub struct Graph {
+    tensors: Vec<Tensor>,
+    nodes: Vec<Node>,
+    inputs: Vec<(String, Var)>,
+    params: Vec<(ParamSpec, Var)>,
+    param_index: HashMap<String, usize>,
+    scope: String,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn tensor(&mut self, shape: Shape, leaf: Leaf) -> Var {
+        let var = Var(self.tensors.len() as u32);
+        self.tensors.push(Tensor { shape, leaf });
+        var
+    }
+
+    fn checked(&self, what: &'static str, name: &str, shape: &Shape) -> Result<()> {
+        match shape.checked_len() {
+            // The largest tensor any backend can index with 32-bit offsets of four bytes.
+            Some(1..=0x3FFF_FFFF) => Ok(()),
+            _ => Err(Error::Operation {
+                operation: what,
+                place: format!(" `{name}`"),
+                problem: format!("shape {shape} is empty or too large"),
+                inputs: String::new(),
+            }),
+        }
+    }
+
+    /// Declares an input that the caller sets before each run.
+    pub fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Result<Var> {
+        let shape = shape.into();
+        self.checked("input", name, &shape)?;
+        if let Some((_, first)) = self.inputs.iter().find(|(n, _)| n == name) {
+            let first = self.shape(*first).clone();
+            return Err(Error::Duplicate { kind: "input", name: name.into(), first, second: shape });
+        }
+        let var = self.tensor(shape, Leaf::Input(self.inputs.len()));
+        self.inputs.push((name.into(), var));
+        Ok(var)
+    }
+
+    /// Declares a trainable parameter named `scope.name`.
+    pub fn param(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Var> {
+        self.declare(name, shape.into(), init, true)
+    }
+
+    /// Declares a parameter that is saved and loaded but never trained.
+    pub fn frozen_param(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Var> {
+        self.declare(name, shape.into(), init, false)
+    }
+
+    fn declare(&mut self, name: &str, shape: Shape, init: Init, trainable: bool) -> Result<Var> {
+        let name = if self.scope.is_empty() { name.to_string() } else { format!("{}.{name}", self.scope) };
+        self.checked("parameter", &name, &shape)?;
+        if let Some(&index) = self.param_index.get(&name) {
+            let first = self.params[index].0.shape.clone();
+            return Err(Error::Duplicate { kind: "parameter", name, first, second: shape });
+        }
+        let var = self.tensor(shape.clone(), Leaf::Param(self.params.len()));
+        self.param_index.insert(name.clone(), self.params.len());
+        self.params.push((ParamSpec { name, shape, init, trainable }, var));
+        Ok(var)
+    }
+
+    /// A tensor of fixed values.
+    pub fn constant(&mut self, shape: impl Into<Shape>, values: Vec<f64>) -> Result<Var> {
+        let shape = shape.into();
+        self.checked("constant", "", &shape)?;
+        if values.len() != shape.numel() {
+            let found = Shape::from([values.len()]);
+            return Err(Error::ShapeMismatch { kind: "constant", name: String::new(), expected: shape, found });
+        }
+        Ok(self.tensor(shape, Leaf::Constant(values.into())))
+    }
+
+    /// Runs `build` with `name` appended to the names of parameters and to the places in error messages.
+    pub fn scoped<R>(&mut self, name: &str, build: impl FnOnce(&mut Graph) -> Result<R>) -> Result<R> {
+        let outer = self.scope.len();
+        if outer > 0 {
+            self.scope.push('.');
+        }
+        self.scope.push_str(name);
+        let result = build(self);
+        self.scope.truncate(outer);
+        result
+    }
+
+    /// Sets the scope and gives the old one.
+    pub(crate) fn replace_scope(&mut self, scope: String) -> String {
+        std::mem::replace(&mut self.scope, scope)
+    }
+
+    /// Records an operation and gives its outputs.
+    pub fn apply(&mut self, op: impl Into<Op>, inputs: &[Var]) -> Result<Vec<Var>> {
+        let op = op.into();
+        let shapes: Vec<&Shape> = inputs.iter().map(|&v| self.shape(v)).collect();
+        let place = if self.scope.is_empty() { String::new() } else { format!(" at `{}`", self.scope) };
+        let outputs = op.shapes(&shapes).and_then(|outputs| {
+            match outputs.iter().find(|s| !matches!(s.checked_len(), Some(1..=0x3FFF_FFFF))) {
+                Some(shape) => Err(format!("its output {shape} is empty or too large")),
+                None => Ok(outputs),
+            }
+        });
+        let outputs = outputs.map_err(|problem| Error::Operation {
+            operation: op.name(),
+            place,
+            problem,
+            inputs: shapes.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", "),
+        })?;
+        let node = self.nodes.len();
+        let outputs: Vec<Var> = outputs.into_iter().map(|s| self.tensor(s, Leaf::Computed(node))).collect();
+        let scope = match self.nodes.last() {
+            Some(last) if *last.scope == *self.scope => last.scope.clone(),
+            _ => self.scope.as_str().into(),
+        };
+        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.clone(), scope });
+        Ok(outputs)
+    }
+
+    /// Records an operation with one output.
+    pub(crate) fn apply1(&mut self, op: impl Into<Op>, inputs: &[Var]) -> Result<Var> {
+        Ok(self.apply(op, inputs)?[0])
+    }
+
+    /// The shape of a tensor.
+    pub fn shape(&self, var: Var) -> &Shape {
+        &self.tensors[var.index()].shape
+    }
+
+    /// Where a tensor comes from.
+    pub fn leaf(&self, var: Var) -> &Leaf {
+        &self.tensors[var.index()].leaf
+    }
+
+    /// Every recorded operation, in order.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Every declared parameter with its tensor, in order.
+    pub fn params(&self) -> &[(ParamSpec, Var)] {
+        &self.params
+    }
+
+    /// The tensors of the parameters an optimiser may change, in order.
+    pub fn trainable(&self) -> Vec<Var> {
+        self.params.iter().filter(|(spec, _)| spec.trainable).map(|(_, var)| *var).collect()
+    }
+
+    /// Every declared input.
+    pub fn inputs(&self) -> &[(String, Var)] {
+        &self.inputs
+    }
+
+    pub(crate) fn shape_at(&self, index: usize) -> &Shape {
+        &self.tensors[index].shape
+    }
+
+    pub(crate) fn leaf_at(&self, index: usize) -> &Leaf {
+        &self.tensors[index].leaf
+    }
+
+    pub(crate) fn tensor_count(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// A readable name for a tensor, for messages.
+    pub fn describe(&self, var: Var) -> String {
+        match self.leaf(var) {
+            Leaf::Input(i) => format!("input `{}`", self.inputs[*i].0),
+            Leaf::Param(i) => format!("parameter `{}`", self.params[*i].0.name),
+            Leaf::Constant(_) => format!("constant {}", self.shape(var)),
+            Leaf::Computed(i) => {
+                let node = &self.nodes[*i];
+                format!("output of {} at `{}`", node.op.name(), node.scope)
+            }
+        }
+    }
+}

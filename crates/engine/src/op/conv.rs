@@ -1,0 +1,217 @@
+//! Two-dimensional convolution and its two adjoints, which are also each other's gradients.
+
+use super::{Call, Operation, expect_dims, expect_inputs, expect_same, only};
+use crate::cpu::conv::{Axis, Geometry, forward, input_gradient, weight_gradient};
+use crate::error::Result;
+use crate::{Graph, Node, Scalar, Shape, Var};
+
+/// Stride and zero padding, vertical then horizontal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Pixels between outputs.
+    pub stride: [usize; 2],
+    /// Zeros added on either side.
+    pub pad: [usize; 2],
+}
+
+impl Window {
+    /// Stride 1 and the padding that keeps the size, for an odd kernel.
+    pub fn same(kernel: usize) -> Window {
+        Window { stride: [1, 1], pad: [kernel / 2, kernel / 2] }
+    }
+
+    /// No padding.
+    pub fn valid(stride: usize) -> Window {
+        Window { stride: [stride, stride], pad: [0, 0] }
+    }
+
+    /// The geometry of a convolution, or what does not fit.
+    fn geometry(&self, x: &Shape, w: &Shape) -> Result<Geometry, String> {
+        let [batch, height, width, channels] = expect_dims("the image", x)?;
+        let [filters, row_taps, col_taps, depth] = expect_dims("the weight", w)?;
+        if channels != depth {
+            return Err(format!("the image has {channels} channels but the weight takes {depth}"));
+        }
+        let axis = |input: usize, taps: usize, stride: usize, pad: usize| -> Result<Axis, String> {
+            if stride == 0 || taps == 0 || pad >= taps.max(1) * 64 {
+                return Err(format!("a kernel of {taps}, stride {stride} and padding {pad} make no convolution"));
+            }
+            let room = (input + 2 * pad).checked_sub(taps);
+            let output = room.ok_or_else(|| format!("a kernel of {taps} does not fit {input} + 2 x {pad} pixels"))?;
+            Ok(Axis { input, output: output / stride + 1, taps, stride, pad })
+        };
+        Ok(Geometry {
+            batch,
+            rows: axis(height, row_taps, self.stride[0], self.pad[0])?,
+            cols: axis(width, col_taps, self.stride[1], self.pad[1])?,
+            channels,
+            filters,
+        })
+    }
+
+    /// The geometry of shapes that [`Operation::shapes`] accepted.
+    fn known(&self, x: &Shape, w: &Shape) -> Geometry {
+        self.geometry(x, w).expect("shapes were checked when the node was added")
+    }
+}
+
+fn output_shape(g: &Geometry) -> Shape {
+    [g.batch, g.rows.output, g.cols.output, g.filters].into()
+}
+
+fn flops(g: &Geometry) -> u64 {
+    2 * (g.batch * g.rows.output * g.cols.output) as u64 * (g.rows.taps * g.cols.taps * g.channels * g.filters) as u64
+}
+
+/// `y = x * w + b`: image `[n, h, w, c]`, weight `[k, r, s, c]`, optional bias `[k]`.
+#[derive(Clone, Debug)]
+pub struct Conv2d {
+    window: Window,
+}
+
+/// The adjoint of [`Conv2d`] in the image: `dx` from `dy` and `w` (a transposed convolution).
+#[derive(Clone, Debug)]
+pub struct Conv2dInputGradient {
+    window: Window,
+    image: Shape,
+}
+
+/// The adjoint of [`Conv2d`] in the weight: `dw` from `x` and `dy`.
+#[derive(Clone, Debug)]
+pub struct Conv2dWeightGradient {
+    window: Window,
+    weight: Shape,
+}
+
+impl Graph {
+    /// Convolution (cross-correlation) of `[n, h, w, c]` with a weight `[k, r, s, c]` and an optional bias `[k]`.
+    pub fn conv2d(&mut self, x: Var, weight: Var, bias: Option<Var>, window: Window) -> Result<Var> {
+        let mut inputs = vec![x, weight];
+        inputs.extend(bias);
+        self.apply1(Conv2d { window }, &inputs)
+    }
+
+    fn conv2d_input_gradient(&mut self, dy: Var, weight: Var, window: Window, image: Shape) -> Result<Var> {
+        self.apply1(Conv2dInputGradient { window, image }, &[dy, weight])
+    }
+
+    fn conv2d_weight_gradient(&mut self, x: Var, dy: Var, window: Window, weight: Shape) -> Result<Var> {
+        self.apply1(Conv2dWeightGradient { window, weight }, &[x, dy])
+    }
+}
+
+impl Operation for Conv2d {
+    const NAME: &'static str = "conv2d";
+
+    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        let (x, w) = match inputs {
+            [x, w] => (x, w),
+            [x, w, b] => {
+                expect_same("bias and filters", b, &Shape::from([w.first().copied().unwrap_or(0)]))?;
+                (x, w)
+            }
+            _ => return Err(format!("takes 2 or 3 inputs, not {}", inputs.len())),
+        };
+        self.window.geometry(x, w).map(|g| vec![output_shape(&g)])
+    }
+
+    fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
+        let dy = only(dy)?;
+        let (x, w) = (node.inputs[0], node.inputs[1]);
+        let (image, weight) = (g.shape(x).clone(), g.shape(w).clone());
+        let mut gradients = vec![None; node.inputs.len()];
+        if wanted[0] {
+            gradients[0] = Some(g.conv2d_input_gradient(dy, w, self.window, image)?);
+        }
+        if wanted[1] {
+            gradients[1] = Some(g.conv2d_weight_gradient(x, dy, self.window, weight.clone())?);
+        }
+        if wanted.get(2) == Some(&true) {
+            let sum = g.sum_axes(dy, 0..3)?;
+            gradients[2] = Some(g.reshape(sum, [weight[0]])?);
+        }
+        Ok(gradients)
+    }
+
+    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+        self.window.known(inputs[0], inputs[1]).forward_scratch()
+    }
+
+    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+        flops(&self.window.known(inputs[0], inputs[1]))
+    }
+
+    fn run<T: Scalar>(&self, call: &mut Call<T>) {
+        let g = self.window.known(call.input_shapes[0], call.input_shapes[1]);
+        let bias = call.inputs.get(2).copied();
+        forward(&g, call.inputs[0], call.inputs[1], bias, call.outputs[0], call.scratch);
+    }
+}
+
+impl Operation for Conv2dInputGradient {
+    const NAME: &'static str = "conv2d_input_gradient";
+
+    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        let [dy, w] = expect_inputs(inputs)?;
+        let g = self.window.geometry(&self.image, &w)?;
+        expect_same("gradient and output", &dy, &output_shape(&g))?;
+        Ok(vec![self.image.clone()])
+    }
+
+    fn gradient(&self, g: &mut Graph, node: &Node, dz: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
+        let dz = only(dz)?;
+        let (dy, w) = (node.inputs[0], node.inputs[1]);
+        let weight = g.shape(w).clone();
+        Ok(vec![
+            if wanted[0] { Some(g.conv2d(dz, w, None, self.window)?) } else { None },
+            if wanted[1] { Some(g.conv2d_weight_gradient(dz, dy, self.window, weight)?) } else { None },
+        ])
+    }
+
+    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+        self.window.known(&self.image, inputs[1]).input_gradient_scratch()
+    }
+
+    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+        flops(&self.window.known(&self.image, inputs[1]))
+    }
+
+    fn run<T: Scalar>(&self, call: &mut Call<T>) {
+        let g = self.window.known(&self.image, call.input_shapes[1]);
+        input_gradient(&g, call.inputs[0], call.inputs[1], call.outputs[0], call.scratch);
+    }
+}
+
+impl Operation for Conv2dWeightGradient {
+    const NAME: &'static str = "conv2d_weight_gradient";
+
+    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        let [x, dy] = expect_inputs(inputs)?;
+        let g = self.window.geometry(&x, &self.weight)?;
+        expect_same("gradient and output", &dy, &output_shape(&g))?;
+        Ok(vec![self.weight.clone()])
+    }
+
+    fn gradient(&self, g: &mut Graph, node: &Node, dz: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
+        let dz = only(dz)?;
+        let (x, dy) = (node.inputs[0], node.inputs[1]);
+        let image = g.shape(x).clone();
+        Ok(vec![
+            if wanted[0] { Some(g.conv2d_input_gradient(dy, dz, self.window, image)?) } else { None },
+            if wanted[1] { Some(g.conv2d(x, dz, None, self.window)?) } else { None },
+        ])
+    }
+
+    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+        self.window.known(inputs[0], &self.weight).weight_gradient_scratch()
+    }
+
+    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+        flops(&self.window.known(inputs[0], &self.weight))
+    }
+
+    fn run<T: Scalar>(&self, call: &mut Call<T>) {
+        let g = self.window.known(call.input_shapes[0], &self.weight);
+        weight_gradient(&g, call.inputs[0], call.inputs[1], call.outputs[0], call.scratch);
+    }
+}

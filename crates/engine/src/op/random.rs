@@ -1,0 +1,61 @@
+//! Random tensors: pure functions of (seed, purpose, step, element).
+
+use super::{Call, Operation, expect_inputs};
+use crate::error::Result;
+use crate::{Graph, Scalar, Shape, Var};
+use rayon::prelude::*;
+
+/// A distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RandomKind {
+    /// Standard normal.
+    Normal,
+    /// Uniform in (0, 1).
+    Uniform,
+}
+
+/// A random tensor, drawn anew for every step.
+#[derive(Clone, Debug)]
+pub struct Random {
+    kind: RandomKind,
+    shape: Shape,
+    purpose: u32,
+}
+
+impl Graph {
+    /// Standard normal noise.
+    pub fn random_normal(&mut self, shape: impl Into<Shape>, purpose: u32) -> Result<Var> {
+        self.apply1(Random { kind: RandomKind::Normal, shape: shape.into(), purpose }, &[])
+    }
+
+    /// Uniform noise in (0, 1).
+    pub fn random_uniform(&mut self, shape: impl Into<Shape>, purpose: u32) -> Result<Var> {
+        self.apply1(Random { kind: RandomKind::Uniform, shape: shape.into(), purpose }, &[])
+    }
+}
+
+const CHUNK: usize = 4096;
+
+impl Operation for Random {
+    const NAME: &'static str = "random";
+    const DIFFERENTIABLE: bool = false;
+
+    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        expect_inputs::<0>(inputs)?;
+        Ok(vec![self.shape.clone()])
+    }
+
+    fn run<T: Scalar>(&self, call: &mut Call<T>) {
+        let stream = call.stream(self.purpose);
+        call.outputs[0].par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
+            // Drawn in f32 whatever the element type, so that an f64 run sees the same noise.
+            let mut values = [0.0f32; CHUNK];
+            let values = &mut values[..out.len()];
+            match self.kind {
+                RandomKind::Normal => stream.fill_normal((chunk * CHUNK) as u64, values),
+                RandomKind::Uniform => stream.fill_uniform((chunk * CHUNK) as u64, values),
+            }
+            out.iter_mut().zip(values).for_each(|(out, v)| *out = T::from_f64(f64::from(*v)));
+        });
+    }
+}

@@ -1,0 +1,291 @@
+//! The plan: which operations run, in which order, and where in one arena every tensor lives.
+
+use crate::error::{Error, Result};
+use crate::op::Op;
+use crate::{Graph, Leaf, ParamSpec, Shape, Var};
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a tensor's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// From this element of the arena on.
+    Arena(usize),
+    /// An input.
+    Input(usize),
+    /// A parameter.
+    Param(usize),
+    /// A constant.
+    Constant(usize),
+}
+
+/// One operation of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub op: Op,
+    pub inputs: Vec<Var>,
+    pub outputs: Vec<Var>,
+    pub scope: Arc<str>,
+    pub flops: u64,
+    /// First element and number of elements of its scratch memory.
+    pub scratch: (usize, usize),
+}
+
+/// An ordered graph with memory assigned by liveness.
+pub struct Plan {
+    steps: Vec<Step>,
+    shapes: Vec<Shape>,
+    places: Vec<Option<Place>>,
+    outputs: Vec<Var>,
+    inputs: Vec<(String, Var)>,
+    params: Vec<ParamSpec>,
+    constants: Vec<Arc<[f64]>>,
+    arena: usize,
+    unshared: usize,
+}
+
+/// Tensors begin at multiples of this many elements (128 bytes of `f32`).
+const GRAIN: usize = 32;
+
+/// Memory that is needed from step `first` to step `last`.
+struct Interval {
+    first: usize,
+    last: usize,
+    size: usize,
+    offset: usize,
+}
+
+impl Interval {
+    fn meets(&self, other: &Interval) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+impl Plan {
+    /// Plans the operations that `outputs` need; those tensors keep their values after a run.
+    pub fn new(graph: &Graph, outputs: &[Var]) -> Result<Plan> {
+        let count = graph.tensor_count();
+        let mut needed = vec![false; count];
+        outputs.iter().for_each(|v| needed[v.index()] = true);
+        let mut live = Vec::new();
+        for (index, node) in graph.nodes().iter().enumerate().rev() {
+            if node.outputs.iter().any(|v| needed[v.index()]) {
+                live.push(index);
+                node.inputs.iter().for_each(|v| needed[v.index()] = true);
+            }
+        }
+        live.reverse();
+
+        // A reshape writes nothing: its output is its input under another shape.
+        let mut root: Vec<usize> = (0..count).collect();
+        let mut first = vec![0; count];
+        let mut last = vec![0; count];
+        let mut steps = Vec::new();
+        for index in live {
+            let node = &graph.nodes()[index];
+            if let Op::Reshape(_) = node.op {
+                root[node.outputs[0].index()] = root[node.inputs[0].index()];
+                continue;
+            }
+            let at = steps.len();
+            node.inputs.iter().for_each(|v| last[root[v.index()]] = at);
+            node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, at));
+            let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+            let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
+            steps.push(Step {
+                flops: node.op.flops(&input_shapes, &output_shapes),
+                scratch: (0, node.op.scratch(&input_shapes, &output_shapes)),
+                op: node.op.clone(),
+                inputs: node.inputs.clone(),
+                outputs: node.outputs.clone(),
+                scope: node.scope.clone(),
+            });
+        }
+        outputs.iter().for_each(|v| last[root[v.index()]] = usize::MAX);
+
+        // One interval per computed tensor, and one per scratch.
+        let mut intervals = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            for var in step.outputs.iter().map(|v| v.index()) {
+                let size = graph.shape_at(var).numel();
+                intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
+            }
+            intervals.push((None, Interval { first: at, last: at, size: step.scratch.1, offset: 0 }));
+        }
+        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(GRAIN));
+        let arena = assign(&mut intervals.iter_mut().map(|(_, i)| i).collect::<Vec<_>>());
+        let unshared = intervals.iter().filter(|(var, _)| var.is_some()).map(|(_, i)| i.size).sum();
+
+        let mut constants = Vec::new();
+        let mut places: Vec<Option<Place>> = (0..count)
+            .map(|index| match graph.leaf_at(index) {
+                Leaf::Input(i) => Some(Place::Input(*i)),
+                Leaf::Param(i) => Some(Place::Param(*i)),
+                Leaf::Constant(values) => {
+                    constants.push(values.clone());
+                    Some(Place::Constant(constants.len() - 1))
+                }
+                Leaf::Computed(_) => None,
+            })
+            .collect();
+        let mut scratches = steps.iter_mut();
+        for (var, interval) in &intervals {
+            match var {
+                Some(var) => places[*var] = Some(Place::Arena(interval.offset)),
+                None => scratches.next().into_iter().for_each(|step| step.scratch.0 = interval.offset),
+            }
+        }
+        for index in 0..count {
+            places[index] = places[root[index]];
+        }
+        let plan = Plan {
+            steps,
+            shapes: (0..count).map(|i| graph.shape_at(i).clone()).collect(),
+            places,
+            outputs: outputs.to_vec(),
+            inputs: graph.inputs().to_vec(),
+            params: graph.params().iter().map(|(spec, _)| spec.clone()).collect(),
+            constants,
+            arena,
+            unshared,
+        };
+        plan.check_disjoint()?;
+        Ok(plan)
+    }
+
+    /// The executor's safety rests on this: no step writes what it reads, or writes one place twice.
+    fn check_disjoint(&self) -> Result<()> {
+        for step in &self.steps {
+            let span = |&var: &Var| match self.place(var) {
+                Place::Arena(offset) => Some((offset, offset + self.shape(var).numel())),
+                _ => None,
+            };
+            let mut written: Vec<(usize, usize)> = step.outputs.iter().filter_map(span).collect();
+            written.push((step.scratch.0, step.scratch.0 + step.scratch.1));
+            let read: Vec<(usize, usize)> = step.inputs.iter().filter_map(span).collect();
+            let overlap = |a: &(usize, usize), b: &(usize, usize)| a.0 < b.1 && b.0 < a.1;
+            let clash = written.iter().enumerate().any(|(i, a)| {
+                a.1 > self.arena || written[..i].iter().chain(&read).any(|b| overlap(a, b))
+            });
+            if clash || read.iter().any(|r| r.1 > self.arena) {
+                return Err(Error::Operation {
+                    operation: step.op.name(),
+                    place: format!(" at `{}`", step.scope),
+                    problem: "the memory plan overlaps; this is a defect of the engine".into(),
+                    inputs: String::new(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn shape(&self, var: Var) -> &Shape {
+        &self.shapes[var.index()]
+    }
+
+    /// Where a tensor lives. Tensors that no planned step touches count as the arena's start; nobody reads them.
+    pub(crate) fn place(&self, var: Var) -> Place {
+        self.places[var.index()].unwrap_or(Place::Arena(0))
+    }
+
+    pub(crate) fn outputs(&self) -> &[Var] {
+        &self.outputs
+    }
+
+    pub(crate) fn constants(&self) -> &[Arc<[f64]>] {
+        &self.constants
+    }
+
+    /// The inputs a run reads.
+    pub fn inputs(&self) -> &[(String, Var)] {
+        &self.inputs
+    }
+
+    /// The parameters a run reads.
+    pub fn params(&self) -> &[ParamSpec] {
+        &self.params
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Elements of the arena: the planned peak of activations, gradients and scratch.
+    pub fn arena_elements(&self) -> usize {
+        self.arena
+    }
+
+    /// Elements that all computed tensors would take without sharing memory.
+    pub fn unshared_elements(&self) -> usize {
+        self.unshared
+    }
+
+    /// Floating-point operations of one run.
+    pub fn flops(&self) -> u64 {
+        self.steps.iter().map(|s| s.flops).sum()
+    }
+}
+
+/// Greedy by size: the largest interval first, each at the lowest offset free during its life. Gives the arena's size.
+fn assign(intervals: &mut [&mut Interval]) -> usize {
+    let mut order: Vec<usize> = (0..intervals.len()).filter(|&i| intervals[i].size > 0).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(intervals[i].size), intervals[i].first));
+    let mut placed: Vec<usize> = Vec::new();
+    let mut end = 0;
+    for &index in &order {
+        // `placed` is kept by offset, so one sweep finds the first gap.
+        let mut offset = 0;
+        for &other in &placed {
+            let other = &*intervals[other];
+            if !other.meets(intervals[index]) {
+                continue;
+            }
+            if other.offset >= offset + intervals[index].size {
+                break;
+            }
+            offset = offset.max(other.offset + other.size);
+        }
+        intervals[index].offset = offset;
+        end = end.max(offset + intervals[index].size);
+        let at = placed.partition_point(|&p| intervals[p].offset <= offset);
+        placed.insert(at, index);
+    }
+    end
+}
+
+impl fmt::Display for Plan {
+    /// Counts and times of each kind of operation, then the memory plan.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut kinds: Vec<(&str, usize, u64)> = Vec::new();
+        for step in &self.steps {
+            match kinds.iter_mut().find(|k| k.0 == step.op.name()) {
+                Some(kind) => (kind.1, kind.2) = (kind.1 + 1, kind.2 + step.flops),
+                None => kinds.push((step.op.name(), 1, step.flops)),
+            }
+        }
+        kinds.sort_by_key(|k| std::cmp::Reverse((k.2, k.1)));
+        writeln!(f, "{:<28} {:>6} {:>12}", "operation", "count", "GFLOP")?;
+        for (name, count, flops) in kinds {
+            writeln!(f, "{name:<28} {count:>6} {:>12.3}", flops as f64 * 1e-9)?;
+        }
+        let mib = |elements: usize| elements as f64 * 4.0 / (1 << 20) as f64;
+        writeln!(f, "{:<28} {:>6} {:>12.3}", "total", self.steps.len(), self.flops() as f64 * 1e-9)?;
+        write!(
+            f,
+            "planned peak {:.1} MiB in f32; without reuse {:.1} MiB ({:.1} times as much)",
+            mib(self.arena),
+            mib(self.unshared),
+            self.unshared as f64 / self.arena.max(1) as f64
+        )
+    }
+}
