@@ -162,14 +162,25 @@ impl Graph {
 
     /// Runs `build` with `name` appended to the names of parameters and to the places in error messages.
     pub fn scoped<R>(&mut self, name: &str, build: impl FnOnce(&mut Graph) -> Result<R>) -> Result<R> {
+        let outer = self.enter_scope(name);
+        let result = build(self);
+        self.leave_scope(outer);
+        result
+    }
+
+    /// Appends `name` to the scope and gives what [`Graph::leave_scope`] needs to go back.
+    pub fn enter_scope(&mut self, name: &str) -> usize {
         let outer = self.scope.len();
         if outer > 0 {
             self.scope.push('.');
         }
         self.scope.push_str(name);
-        let result = build(self);
+        outer
+    }
+
+    /// Goes back to the scope before the matching [`Graph::enter_scope`].
+    pub fn leave_scope(&mut self, outer: usize) {
         self.scope.truncate(outer);
-        result
     }
 
     /// Sets the scope and gives the old one.

@@ -1,2 +1,6 @@
 //! Soft Diffusion as a library: score matching for general linear corruptions.
 #![forbid(unsafe_code)]
+
+pub mod network;
+
+pub use softdiff_engine as engine;

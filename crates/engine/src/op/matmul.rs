@@ -83,7 +83,7 @@ impl Matmul {
             }
             offset
         };
-        let batch = (0..outer.numel()).map(|i| (offset(i, a_batch), offset(i, b_batch))).collect();
+        let batch = (0..outer.numel()).map(|i| (offset(i, a_batch) * m * k, offset(i, b_batch) * k * n)).collect();
         let shape: Vec<usize> = outer.iter().copied().chain([m, n]).collect();
         Ok((Product { m, n, k, batch }, shape.into()))
     }

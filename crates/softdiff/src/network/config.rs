@@ -1,0 +1,164 @@
+//! What a U-Net is made of.
+
+use serde::{Deserialize, Serialize};
+
+/// How the time (or noise level) enters the network.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Embedding {
+    /// Sines and cosines of frozen random frequencies.
+    Fourier {
+        /// Standard deviation of the frequencies.
+        scale: f64,
+    },
+    /// Sines and cosines of fixed, geometrically spaced frequencies.
+    Positional,
+}
+
+/// A U-Net of NCSN++ blocks.
+///
+/// | field | NCSN++ for CIFAR-10 | meaning |
+/// |---|---|---|
+/// | `image_size` | 32 | pixels of a side |
+/// | `image_channels` | 3 | 1 for grey, 3 for colour |
+/// | `channels` | 128 | features of the first level |
+/// | `multipliers` | 1, 2, 2, 2 | features of each level, in units of `channels` |
+/// | `blocks` | 4 | residual blocks per level |
+/// | `attention` | 16 | sides at which attention follows each block |
+/// | `middle_attention` | true | attention in the middle of the network |
+/// | `embedding` | Fourier, scale 16 | how the time enters |
+/// | `dropout` | 0.1 | rate inside the residual blocks, in training |
+/// | `pyramid` | true | feed the downsampled image to every level ("progressive input, residual") |
+/// | `fir` | 1, 3, 3, 1 | smoothing filter of up- and downsampling; 0, 1, 1, 0 is averaging and repetition |
+/// | `unit_range` | true | images are in [0, 1] and the network maps them to [-1, 1] |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct UNetConfig {
+    pub image_size: usize,
+    pub image_channels: usize,
+    pub channels: usize,
+    pub multipliers: Vec<usize>,
+    pub blocks: usize,
+    pub attention: Vec<usize>,
+    pub middle_attention: bool,
+    pub embedding: Embedding,
+    pub dropout: f64,
+    pub pyramid: bool,
+    pub fir: [f64; 4],
+    pub unit_range: bool,
+}
+
+/// A network that cannot be built, and why.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("network.{field}: {problem}")]
+pub struct ConfigError {
+    /// The field at fault.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl UNetConfig {
+    /// NCSN++ as score_sde's `ve/cifar10_ncsnpp_continuous`.
+    pub fn ncsnpp_cifar10() -> Self {
+        UNetConfig {
+            image_size: 32,
+            image_channels: 3,
+            channels: 128,
+            multipliers: vec![1, 2, 2, 2],
+            blocks: 4,
+            attention: vec![16],
+            middle_attention: true,
+            embedding: Embedding::Fourier { scale: 16.0 },
+            dropout: 0.1,
+            pyramid: true,
+            fir: [1.0, 3.0, 3.0, 1.0],
+            unit_range: true,
+        }
+    }
+
+    /// NCSN++ as score_sde's `ve/celeba_ncsnpp`.
+    pub fn ncsnpp_celeba64() -> Self {
+        UNetConfig { image_size: 64, embedding: Embedding::Positional, ..Self::ncsnpp_cifar10() }
+    }
+
+    /// A small network for experiments: one block per level, no attention, no pyramid, no dropout.
+    pub fn small(image_size: usize, image_channels: usize, channels: usize, multipliers: &[usize]) -> Self {
+        UNetConfig {
+            image_size,
+            image_channels,
+            channels,
+            multipliers: multipliers.to_vec(),
+            blocks: 1,
+            attention: vec![],
+            middle_attention: false,
+            embedding: Embedding::Positional,
+            dropout: 0.0,
+            pyramid: false,
+            ..Self::ncsnpp_cifar10()
+        }
+    }
+
+    /// Checks that the parts fit together.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let fail = |field, problem: String| Err(ConfigError { field, problem });
+        let levels = self.multipliers.len();
+        if levels == 0 || levels > 16 {
+            return fail("multipliers", format!("{levels} levels; give one multiplier per level, 1 to 16 of them"));
+        }
+        if let Some(bad) = self.multipliers.iter().find(|m| !(1..=64).contains(*m)) {
+            return fail("multipliers", format!("{bad} is not between 1 and 64"));
+        }
+        let halvings = 1usize << (levels - 1);
+        if self.image_size == 0 || self.image_size % halvings != 0 || self.image_size > 8192 {
+            let problem = format!("{} cannot be halved {} times; use a multiple of {halvings} up to 8192", self.image_size, levels - 1);
+            return fail("image_size", problem);
+        }
+        if self.channels == 0 || self.channels % 4 != 0 || self.channels > 4096 {
+            return fail("channels", format!("{} is not a multiple of 4 from 4 to 4096", self.channels));
+        }
+        if let Some(bad) = self.level_widths().find(|c| c % groups(*c) != 0) {
+            let groups = groups(bad);
+            return fail("channels", format!("a level of {bad} channels does not divide into {groups} groups"));
+        }
+        if !(1..=64).contains(&self.image_channels) {
+            return fail("image_channels", format!("{} is not between 1 and 64", self.image_channels));
+        }
+        if !(1..=64).contains(&self.blocks) {
+            return fail("blocks", format!("{} is not between 1 and 64", self.blocks));
+        }
+        let sides: Vec<usize> = (0..levels).map(|level| self.image_size >> level).collect();
+        if let Some(bad) = self.attention.iter().find(|side| !sides.contains(side)) {
+            return fail("attention", format!("no level has side {bad}; the levels' sides are {sides:?}"));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return fail("dropout", format!("{} is not in [0, 1)", self.dropout));
+        }
+        let sum: f64 = self.fir.iter().sum();
+        if !sum.is_finite() || sum <= 0.0 {
+            return fail("fir", format!("the taps sum to {sum}; they must sum to more than 0"));
+        }
+        if let Embedding::Fourier { scale } = self.embedding
+            && !(scale.is_finite() && scale > 0.0)
+        {
+            return fail("embedding", format!("a Fourier scale of {scale} is not a positive number"));
+        }
+        Ok(())
+    }
+
+    /// Features of each level.
+    pub(super) fn level_widths(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.multipliers.iter().map(|m| m * self.channels)
+    }
+
+    /// Whether attention follows the blocks of `level`.
+    pub(super) fn attends(&self, level: usize) -> bool {
+        self.attention.contains(&(self.image_size >> level))
+    }
+}
+
+/// NCSN++'s number of groups for `channels` features.
+pub(super) fn groups(channels: usize) -> usize {
+    (channels / 4).clamp(1, 32)
+}

@@ -1,0 +1,89 @@
+//! NCSN++'s topology, for any [`UNetConfig`].
+
+use super::{Builder, Correspondence, Resampling, UNetConfig};
+use softdiff_engine::op::Window;
+use softdiff_engine::{Graph, Result, Var};
+use std::f64::consts::FRAC_1_SQRT_2;
+
+/// A network in a graph.
+pub struct UNet {
+    /// Its output F, of the images' shape; parametrisations scale it (choices A15).
+    pub output: Var,
+    /// Its parameters under our and score_sde's names, in the official order.
+    pub correspondence: Vec<Correspondence>,
+}
+
+/// Adds the network to `graph`: images `x [n, size, size, channels]`, one number per image in `condition [n]`
+/// (the time, a label or ln sigma). `training` switches dropout on.
+pub fn unet(graph: &mut Graph, config: &UNetConfig, x: Var, condition: Var, training: bool) -> Result<UNet> {
+    let mut b = Builder::new(graph, config, training);
+    let output = assemble(&mut b, config, x, condition)?;
+    Ok(UNet { output, correspondence: b.correspondence })
+}
+
+fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Result<Var> {
+    let width = config.channels;
+    let mut time = b.embedding(condition, config.embedding, width)?;
+    for name in ["time.linear0", "time.linear1"] {
+        if name == "time.linear1" {
+            time = b.graph.silu(time)?;
+        }
+        time = b.module(name, |b| b.linear(time, "", "", 4 * width))?;
+    }
+    // Every block applies SiLU to the embedding before its own linear layer.
+    let time = b.graph.silu(time)?;
+
+    let x = if config.unit_range { center(b, x)? } else { x };
+    let mut pyramid = x;
+    let mut h = b.module("conv_in", |b| b.conv(x, ["", ""], 3, width, 1.0, Window::same(3)))?;
+    let mut skips = vec![h];
+    let widths: Vec<usize> = config.level_widths().collect();
+    for (level, &width) in widths.iter().enumerate() {
+        for block in 0..config.blocks {
+            h = b.module(&format!("down.{level}.res.{block}"), |b| b.residual(h, time, width, Resampling::None))?;
+            if config.attends(level) {
+                h = b.module(&format!("down.{level}.attention.{block}"), |b| b.attention(h))?;
+            }
+            skips.push(h);
+        }
+        if level + 1 < widths.len() {
+            h = b.module(&format!("down.{level}.halve"), |b| b.residual(h, time, width, Resampling::Down))?;
+            if config.pyramid {
+                pyramid = b.module(&format!("down.{level}.pyramid"), |b| b.pyramid(pyramid, width))?;
+                pyramid = b.graph.add_scaled(pyramid, h, FRAC_1_SQRT_2)?;
+                h = pyramid;
+            }
+            skips.push(h);
+        }
+    }
+
+    let width = widths[widths.len() - 1];
+    h = b.module("middle.res.0", |b| b.residual(h, time, width, Resampling::None))?;
+    if config.middle_attention {
+        h = b.module("middle.attention", |b| b.attention(h))?;
+    }
+    h = b.module("middle.res.1", |b| b.residual(h, time, width, Resampling::None))?;
+
+    for (level, &width) in widths.iter().enumerate().rev() {
+        // One block more than on the way down, each on the features of the way down, last first.
+        for (block, skip) in skips.split_off(skips.len() - config.blocks - 1).into_iter().rev().enumerate() {
+            let joined = b.graph.concat(&[h, skip])?;
+            h = b.module(&format!("up.{level}.res.{block}"), |b| b.residual(joined, time, width, Resampling::None))?;
+        }
+        if config.attends(level) {
+            h = b.module(&format!("up.{level}.attention"), |b| b.attention(h))?;
+        }
+        if level > 0 {
+            h = b.module(&format!("up.{level}.double"), |b| b.residual(h, time, width, Resampling::Up))?;
+        }
+    }
+    h = b.module("norm_out", |b| b.norm(h, "", "", true))?;
+    b.module("conv_out", |b| b.conv(h, ["", ""], 3, config.image_channels, 0.0, Window::same(3)))
+}
+
+/// `2 x - 1`: from [0, 1] to [-1, 1].
+fn center(b: &mut Builder, x: Var) -> Result<Var> {
+    let one = b.graph.constant([1, 1, 1, 1], vec![-1.0])?;
+    let double = b.graph.scale(x, 2.0)?;
+    b.graph.add(double, one)
+}
