@@ -1,2 +1,5 @@
 //! Soft Diffusion as a library: score matching for general linear corruptions.
 #![forbid(unsafe_code)]
+
+mod crc32;
+pub mod import;
