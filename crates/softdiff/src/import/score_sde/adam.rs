@@ -40,8 +40,8 @@ impl Adam {
     pub(super) fn read(file: &TorchFile, node: &Node, model: &Model) -> Result<Adam, ImportError> {
         let groups = node.get("param_groups")?;
         let mut items = groups.items()?;
-        let (Some(group), 1) = (items.next(), groups.items()?.len()) else {
-            let found = groups.items()?.len();
+        let found = items.len();
+        let (Some(group), 1) = (items.next(), found) else {
             return Err(ImportError::Count { place: groups.place(), expected: "1".into(), found });
         };
         let option = |name: &str| number(file, &group.get(name)?);
