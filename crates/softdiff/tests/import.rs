@@ -3,8 +3,9 @@
 
 use safetensors::SafeTensors;
 use serde_json::Value;
-use softdiff::import::ScoreSdeCheckpoint;
 use softdiff::import::score_sde::Tensor;
+use softdiff::import::{ScoreSdeCheckpoint, write_safetensors};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 mod forge;
@@ -100,4 +101,26 @@ fn the_numbers_beside_the_tensors_are_exact() {
 fn a_missing_file_is_named() {
     let error = ScoreSdeCheckpoint::read("no/such/file.pth").unwrap_err();
     assert_eq!(error.to_string(), "cannot read no/such/file.pth");
+}
+
+#[test]
+fn what_is_written_reads_back_the_same_and_is_the_same_every_time() {
+    let tiny = tiny();
+    let metadata = BTreeMap::from(["step", "source", "format"].map(|key| (key.to_string(), format!("a {key}"))));
+    let write = || {
+        let mut bytes = Vec::new();
+        write_safetensors(&mut bytes, &tiny.ema, &metadata).unwrap();
+        bytes
+    };
+    let bytes = write();
+    assert!(bytes == write());
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    assert_eq!(header.metadata().as_ref().unwrap().len(), 3);
+    let read = SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(read.len(), tiny.ema.len());
+    for (name, tensor) in &tiny.ema {
+        let view = read.tensor(name).unwrap();
+        assert_eq!(view.shape(), tensor.shape);
+        assert!(view.data() == tensor.data.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+    }
 }

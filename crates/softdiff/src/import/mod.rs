@@ -16,11 +16,13 @@ mod bytes;
 mod error;
 mod numpy;
 pub mod pickle;
+mod safetensors_file;
 pub mod score_sde;
 pub mod torch;
 pub mod zip;
 
 pub use error::ImportError;
+pub use safetensors_file::write_safetensors;
 pub use score_sde::ScoreSdeCheckpoint;
 
 use std::path::Path;
