@@ -16,7 +16,7 @@ pub use value::{Id, Key, Pickle, Value};
 
 use super::ImportError;
 
-/// The longest pickle: a full NCSN++ checkpoint with its optimizer has a third of a megabyte.
+/// The longest pickle: a full NCSN++ checkpoint with its optimizer has a quarter of a megabyte.
 pub const MAX_BYTES: usize = 16 << 20;
 /// The most opcodes: that checkpoint has some 100 000.
 pub const MAX_OPCODES: u64 = 1 << 22;
