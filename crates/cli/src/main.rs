@@ -1,6 +1,7 @@
 //! `softdiff`: one binary for the whole of diffusion with linear corruptions.
 #![forbid(unsafe_code)]
 
+mod atomic_file;
 mod commands;
 mod diagnostics;
 

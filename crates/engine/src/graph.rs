@@ -1,8 +1,8 @@
 //! The graph builder: operations over static shapes, recorded in the order they will run.
 
+use crate::Shape;
 use crate::error::{Error, Result};
 use crate::op::Op;
-use crate::Shape;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -20,6 +20,6 @@ mod shape;
 pub use error::{Error, Result};
 pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Var};
 pub use params::Params;
-pub use plan::{Plan, Place};
+pub use plan::{Place, Plan};
 pub use scalar::Scalar;
 pub use shape::Shape;

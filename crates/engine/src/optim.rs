@@ -231,10 +231,8 @@ mod tests {
         let mut adam = Adam::new(plain(), &p);
         for step in 1..=50 {
             adam.update(&mut p, &[&[3.0, -0.25]]).unwrap();
-            let expected = [
-                1.0 - 0.1 * step as f64 * 3.0 / (3.0 + 1e-8),
-                -2.0 + 0.1 * step as f64 * 0.25 / (0.25 + 1e-8),
-            ];
+            let expected =
+                [1.0 - 0.1 * step as f64 * 3.0 / (3.0 + 1e-8), -2.0 + 0.1 * step as f64 * 0.25 / (0.25 + 1e-8)];
             for (found, expected) in p.get("w").unwrap().iter().zip(expected) {
                 assert!((found - expected).abs() < 1e-12, "step {step}: {found} against {expected}");
             }

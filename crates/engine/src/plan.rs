@@ -164,9 +164,10 @@ impl Plan {
             written.push((step.scratch.0, step.scratch.0 + step.scratch.1));
             let read: Vec<(usize, usize)> = step.inputs.iter().filter_map(span).collect();
             let overlap = |a: &(usize, usize), b: &(usize, usize)| a.0 < b.1 && b.0 < a.1;
-            let clash = written.iter().enumerate().any(|(i, a)| {
-                a.1 > self.arena || written[..i].iter().chain(&read).any(|b| overlap(a, b))
-            });
+            let clash = written
+                .iter()
+                .enumerate()
+                .any(|(i, a)| a.1 > self.arena || written[..i].iter().chain(&read).any(|b| overlap(a, b)));
             if clash || read.iter().any(|r| r.1 > self.arena) {
                 return Err(Error::Operation {
                     operation: step.op.name(),

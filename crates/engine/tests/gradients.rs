@@ -157,8 +157,7 @@ impl Proof {
                 };
                 // Fourth order: its truncation error is far below 1e-6.
                 let h = 1e-3;
-                let numeric =
-                    (8.0 * (at(x + h) - at(x - h)) - (at(x + 2.0 * h) - at(x - 2.0 * h))) / (12.0 * h);
+                let numeric = (8.0 * (at(x + h) - at(x - h)) - (at(x + 2.0 * h) - at(x - 2.0 * h))) / (12.0 * h);
                 at(x);
                 error += (numeric - analytic[i]).powi(2);
                 norm += numeric.powi(2);
@@ -191,10 +190,10 @@ fn every_function_of_one_variable_has_the_right_slope() {
 
 #[test]
 fn every_operation_is_proven() {
-    let proofs: Vec<Proof> =
-        EXAMPLES.iter().map(|e| prove(&shapes(e.inputs), e.above, e.build)).collect();
+    let proofs: Vec<Proof> = EXAMPLES.iter().map(|e| prove(&shapes(e.inputs), e.above, e.build)).collect();
     for (kind, differentiable) in Op::KINDS {
-        let found = proofs.iter().any(|p| if *differentiable { p.forward.contains(kind) } else { p.all.contains(kind) });
+        let found =
+            proofs.iter().any(|p| if *differentiable { p.forward.contains(kind) } else { p.all.contains(kind) });
         assert!(found, "{kind} has no example: add one to EXAMPLES");
     }
 }

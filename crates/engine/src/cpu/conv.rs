@@ -202,8 +202,7 @@ impl<T: Scalar> Walk<'_, T> {
                 rows[i..].iter_mut().step_by(ROWS).for_each(|row| *row = zeros);
                 continue;
             }
-            let (x, y, n) =
-                (pixel % self.width, pixel / self.width % self.height, pixel / (self.width * self.height));
+            let (x, y, n) = (pixel % self.width, pixel / self.width % self.height, pixel / (self.width * self.height));
             let columns = &self.col_sources[x * self.col_taps..][..self.col_taps];
             let mut slot = i;
             for row in &self.row_sources[y * self.row_taps..][..self.row_taps] {
@@ -323,8 +322,7 @@ impl WeightPlan {
     fn new(g: &Geometry, nr: usize) -> WeightPlan {
         let cost = |lanes: usize, rows: usize| lanes.div_ceil(nr) * nr * rows;
         let lanes_are_channels = cost(g.channels, g.filters) < cost(g.filters, g.channels);
-        let (lanes, broadcast) =
-            if lanes_are_channels { (g.channels, g.filters) } else { (g.filters, g.channels) };
+        let (lanes, broadcast) = if lanes_are_channels { (g.channels, g.filters) } else { (g.filters, g.channels) };
         let partial = g.taps() * lanes.div_ceil(nr) * nr * broadcast.div_ceil(ROWS) * ROWS;
         // At most 16 groups, fewer when the partial sums would take more than 64 MiB of f32.
         let groups = (16_777_216 / partial).clamp(1, 16).min(g.batch);

@@ -34,13 +34,7 @@ pub trait Tiles: Sized + Copy {
     /// # Safety
     /// `rows` has `taps * 8` pointers to `depth` readable values each, `panel` has `taps * depth * NR` values, and
     /// `out` has room for `8 * NR`.
-    unsafe fn rows_times_panel(
-        taps: usize,
-        depth: usize,
-        rows: *const *const Self,
-        panel: *const Self,
-        out: *mut Self,
-    );
+    unsafe fn rows_times_panel(taps: usize, depth: usize, rows: *const *const Self, panel: *const Self, out: *mut Self);
 
     /// `out[i][j] += sum over segments and steps p of a[p * a_stride + i] * b[p * b_stride + j]` for `i < m <= 8`.
     ///
@@ -216,9 +210,29 @@ macro_rules! lanes {
 }
 
 #[cfg(target_arch = "x86_64")]
-lanes!(Avx512F32, f32, __m512, 16, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps, _mm512_fmadd_ps);
+lanes!(
+    Avx512F32,
+    f32,
+    __m512,
+    16,
+    _mm512_setzero_ps,
+    _mm512_loadu_ps,
+    _mm512_set1_ps,
+    _mm512_storeu_ps,
+    _mm512_fmadd_ps
+);
 #[cfg(target_arch = "x86_64")]
-lanes!(Avx512F64, f64, __m512d, 8, _mm512_setzero_pd, _mm512_loadu_pd, _mm512_set1_pd, _mm512_storeu_pd, _mm512_fmadd_pd);
+lanes!(
+    Avx512F64,
+    f64,
+    __m512d,
+    8,
+    _mm512_setzero_pd,
+    _mm512_loadu_pd,
+    _mm512_set1_pd,
+    _mm512_storeu_pd,
+    _mm512_fmadd_pd
+);
 #[cfg(target_arch = "x86_64")]
 lanes!(Avx2F32, f32, __m256, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm256_fmadd_ps);
 #[cfg(target_arch = "x86_64")]
@@ -280,12 +294,24 @@ macro_rules! tiles {
                 #[cfg(target_arch = "x86_64")]
                 {
                     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-                    unsafe fn avx512(t: usize, d: usize, r: *const *const $element, p: *const $element, o: *mut $element) {
+                    unsafe fn avx512(
+                        t: usize,
+                        d: usize,
+                        r: *const *const $element,
+                        p: *const $element,
+                        o: *mut $element,
+                    ) {
                         // SAFETY: the caller's promise is handed on.
                         unsafe { rows_times_panel::<$avx512, 8, 2>(t, d, r, p, o) }
                     }
                     #[target_feature(enable = "avx2,fma")]
-                    unsafe fn avx2(t: usize, d: usize, r: *const *const $element, p: *const $element, o: *mut $element) {
+                    unsafe fn avx2(
+                        t: usize,
+                        d: usize,
+                        r: *const *const $element,
+                        p: *const $element,
+                        o: *mut $element,
+                    ) {
                         // SAFETY: the caller's promise is handed on.
                         unsafe { rows_times_panel::<$avx2, 2, 4>(t, d, r, p, o) }
                     }

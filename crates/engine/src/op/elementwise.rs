@@ -295,7 +295,13 @@ impl Function {
     fn value<T: Scalar>(self, x: T) -> T {
         match self {
             Function::Silu => x * x.sigmoid(),
-            Function::Relu => if x < T::ZERO { T::ZERO } else { x },
+            Function::Relu => {
+                if x < T::ZERO {
+                    T::ZERO
+                } else {
+                    x
+                }
+            }
             Function::Exp => x.exp(),
             Function::Ln => x.ln(),
             Function::Sqrt => x.sqrt(),
@@ -313,7 +319,13 @@ impl Function {
                 let s = x.sigmoid();
                 s * (T::ONE + x * (T::ONE - s))
             }
-            Function::Relu => if x > T::ZERO { T::ONE } else { T::ZERO },
+            Function::Relu => {
+                if x > T::ZERO {
+                    T::ONE
+                } else {
+                    T::ZERO
+                }
+            }
             Function::Exp => x.exp(),
             Function::Ln => T::ONE / x,
             Function::Sqrt => T::from_f64(0.5) / x.sqrt(),

@@ -71,7 +71,13 @@ pub trait Operation {
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String>;
 
     /// Adds the operations that compute the gradient of each wanted input from those of the outputs.
-    fn gradient(&self, _g: &mut Graph, _node: &Node, _dy: &[Option<Var>], _wanted: &[bool]) -> Result<Vec<Option<Var>>> {
+    fn gradient(
+        &self,
+        _g: &mut Graph,
+        _node: &Node,
+        _dy: &[Option<Var>],
+        _wanted: &[bool],
+    ) -> Result<Vec<Option<Var>>> {
         Err(Error::NotDifferentiable { operation: Self::NAME })
     }
 

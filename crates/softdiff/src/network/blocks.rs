@@ -108,7 +108,15 @@ impl<'a> Builder<'a> {
     }
 
     /// A convolution of `kernel` x `kernel` with a bias; `scale` 0 begins it at (almost) zero.
-    pub fn conv(&mut self, x: Var, [name, official]: [&str; 2], kernel: usize, filters: usize, scale: f64, window: Window) -> Result<Var> {
+    pub fn conv(
+        &mut self,
+        x: Var,
+        [name, official]: [&str; 2],
+        kernel: usize,
+        filters: usize,
+        scale: f64,
+        window: Window,
+    ) -> Result<Var> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let area = kernel * kernel;
         let init = fan_average_uniform(scale, channels * area, filters * area);
@@ -123,7 +131,8 @@ impl<'a> Builder<'a> {
     pub fn norm(&mut self, x: Var, name: &str, official: &str, silu: bool) -> Result<Var> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
-        let gamma = self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
+        let gamma =
+            self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
         let beta = self.zeros(&bias, &format!("{official}bias"), channels)?;
         self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, silu)
     }

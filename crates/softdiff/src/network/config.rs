@@ -112,7 +112,11 @@ impl UNetConfig {
         }
         let halvings = 1usize << (levels - 1);
         if self.image_size == 0 || self.image_size % halvings != 0 || self.image_size > 8192 {
-            let problem = format!("{} cannot be halved {} times; use a multiple of {halvings} up to 8192", self.image_size, levels - 1);
+            let problem = format!(
+                "{} cannot be halved {} times; use a multiple of {halvings} up to 8192",
+                self.image_size,
+                levels - 1
+            );
             return fail("image_size", problem);
         }
         if self.channels == 0 || self.channels % 4 != 0 || self.channels > 4096 {

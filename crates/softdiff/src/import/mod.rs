@@ -1,0 +1,51 @@
+//! Weights made by other software, read without trusting the file.
+//!
+//! A torch checkpoint is a zip archive ([`zip`]) of raw numbers and one pickle ([`pickle`]) that says which numbers are
+//! which. [`torch`] turns the two into tensors, and [`score_sde`] gives them the names of the official NCSN++ code.
+//!
+//! Promise: no file can run code, panic, overflow the stack, or make the reader hold more than the limits below.
+//!
+//! | limit | value | where |
+//! |---|---|---|
+//! | file | 4 GiB | [`MAX_FILE_BYTES`] |
+//! | zip entries | 65 536 | [`zip::MAX_ENTRIES`] |
+//! | pickle: bytes, opcodes, items, open marks | 16 MiB, 2^22, 2^19, 64 | [`pickle`] |
+//! | tensors of one file, all together | twice the file, at least 1 MiB | [`torch::MAX_EXPANSION`] |
+
+mod bytes;
+mod error;
+mod numpy;
+pub mod pickle;
+mod safetensors_file;
+pub mod score_sde;
+pub mod torch;
+pub mod zip;
+
+pub use error::ImportError;
+pub use safetensors_file::write_safetensors;
+pub use score_sde::ScoreSdeCheckpoint;
+
+use std::path::Path;
+
+/// The longest file that is read: four times a full NCSN++ checkpoint with its optimizer.
+pub const MAX_FILE_BYTES: u64 = 4 << 30;
+
+/// Reads a whole file after looking at its length.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, ImportError> {
+    use std::io::Read;
+    let unreadable = |source| ImportError::Io { path: path.into(), source };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut bytes = Vec::new();
+    if length <= MAX_FILE_BYTES {
+        // The length is only a promise (a pipe says 0, a file may grow), so the read itself is limited too.
+        let reserved = bytes.try_reserve_exact(length as usize);
+        reserved.map_err(|_| unreadable(std::io::ErrorKind::OutOfMemory.into()))?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    }
+    let length = length.max(bytes.len() as u64);
+    if length > MAX_FILE_BYTES {
+        return Err(ImportError::FileTooLarge { bytes: length, limit: MAX_FILE_BYTES });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,133 @@
+//! Walking the values of a pickle: each step checks the kind and knows, for errors, where it stands.
+
+use super::value::{Id, Key, Pickle, Value};
+use crate::import::ImportError;
+use crate::import::error::shown;
+
+/// A value and its place, such as `optimizer.param_groups[0].lr`.
+#[derive(Clone)]
+pub struct Node<'a> {
+    pickle: &'a Pickle,
+    id: Id,
+    place: String,
+}
+
+impl Pickle {
+    /// The outermost value.
+    pub fn root(&self) -> Node<'_> {
+        Node { pickle: self, id: self.root, place: String::new() }
+    }
+}
+
+impl<'a> Node<'a> {
+    /// The value itself.
+    pub fn value(&self) -> &'a Value {
+        self.pickle.value(self.id)
+    }
+
+    /// Where the value stands.
+    pub fn place(&self) -> String {
+        if self.place.is_empty() { "the checkpoint".into() } else { self.place.clone() }
+    }
+
+    /// Whether the value is `None`.
+    pub fn is_none(&self) -> bool {
+        matches!(self.value(), Value::None)
+    }
+
+    /// Another value of the same pickle, in the same place.
+    pub fn at(&self, id: Id) -> Node<'a> {
+        Node { pickle: self.pickle, id, place: self.place.clone() }
+    }
+
+    fn child(&self, id: Id, place: String) -> Node<'a> {
+        Node { pickle: self.pickle, id, place }
+    }
+
+    fn named(&self, id: Id, name: &str) -> Node<'a> {
+        let dot = if self.place.is_empty() { "" } else { "." };
+        // Names that need no quotes are shown bare: `optimizer.state`.
+        let plain = name.len() <= 100 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
+        let name = if plain { name.to_string() } else { shown(name) };
+        self.child(id, format!("{}{dot}{name}", self.place))
+    }
+
+    /// The error for a value that is not what was `expected`.
+    pub fn wrong(&self, expected: &'static str) -> ImportError {
+        ImportError::WrongType { place: self.place(), expected, found: self.value().kind() }
+    }
+
+    /// The value of a key that must be there.
+    pub fn get(&self, key: &str) -> Result<Node<'a>, ImportError> {
+        self.find(key)?.ok_or_else(|| ImportError::MissingKey { place: self.place(), key: shown(key) })
+    }
+
+    /// The value of a key that may be there.
+    pub fn find(&self, key: &str) -> Result<Option<Node<'a>>, ImportError> {
+        self.pairs()?;
+        Ok(self.pickle.lookup(self.id, Key::Text(key.into())).map(|id| self.named(id, key)))
+    }
+
+    /// The value of an integer key that may be there.
+    pub fn find_integer(&self, key: i64) -> Result<Option<Node<'a>>, ImportError> {
+        self.pairs()?;
+        Ok(self.pickle.lookup(self.id, Key::Int(key)).map(|id| self.child(id, format!("{}[{key}]", self.place))))
+    }
+
+    fn pairs(&self) -> Result<&'a [(Id, Id)], ImportError> {
+        match self.value() {
+            Value::Dict(pairs) => Ok(pairs),
+            _ => Err(self.wrong("a dict")),
+        }
+    }
+
+    /// The number of entries of a dictionary.
+    pub fn entry_count(&self) -> Result<usize, ImportError> {
+        Ok(self.pairs()?.len())
+    }
+
+    /// The entries of a dictionary whose keys are strings.
+    pub fn entries(&self) -> Result<impl Iterator<Item = Result<(&'a str, Node<'a>), ImportError>>, ImportError> {
+        Ok(self.pairs()?.iter().map(|&(key, value)| {
+            let key = self.at(key).text()?;
+            Ok((key, self.named(value, key)))
+        }))
+    }
+
+    /// The items of a list or a tuple.
+    pub fn items(&self) -> Result<impl ExactSizeIterator<Item = Node<'a>>, ImportError> {
+        match self.value() {
+            Value::List(ids) | Value::Tuple(ids) => {
+                Ok(ids.iter().enumerate().map(|(index, &id)| self.child(id, format!("{}[{index}]", self.place))))
+            }
+            _ => Err(self.wrong("a list or a tuple")),
+        }
+    }
+
+    /// The items of a tuple whose length is known, in the same place.
+    pub fn tuple<const N: usize>(&self, expected: &'static str) -> Result<[Node<'a>; N], ImportError> {
+        match self.value() {
+            Value::Tuple(ids) if ids.len() >= N => {
+                let first = ids.first_chunk::<N>().ok_or_else(|| self.wrong(expected))?;
+                Ok(first.map(|id| self.at(id)))
+            }
+            _ => Err(self.wrong(expected)),
+        }
+    }
+
+    /// A string.
+    pub fn text(&self) -> Result<&'a str, ImportError> {
+        match self.value() {
+            Value::Text(text) => Ok(text),
+            _ => Err(self.wrong("a string")),
+        }
+    }
+
+    /// An integer.
+    pub fn integer(&self) -> Result<i64, ImportError> {
+        match self.value() {
+            Value::Int(value) => Ok(*value),
+            _ => Err(self.wrong("an integer")),
+        }
+    }
+}
