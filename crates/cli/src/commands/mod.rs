@@ -1,5 +1,6 @@
 //! One module per verb.
 
+mod bench;
 mod import;
 
 use crate::diagnostics::Outcome;
@@ -8,6 +9,7 @@ use clap::Subcommand;
 /// What `softdiff` can do.
 #[derive(Subcommand)]
 pub enum Command {
+    Bench(bench::Bench),
     Import(import::Import),
 }
 
@@ -15,6 +17,7 @@ impl Command {
     /// Runs the verb; with `json`, prints one object on standard output.
     pub fn run(self, json: bool) -> Outcome {
         match self {
+            Command::Bench(bench) => bench.run(json),
             Command::Import(import) => import.run(json),
         }
     }

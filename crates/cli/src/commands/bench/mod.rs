@@ -1,0 +1,28 @@
+//! `softdiff bench`: how fast this machine is, side by side with others' software.
+
+mod engine;
+mod peer;
+
+use crate::diagnostics::Outcome;
+use clap::{Args, Subcommand};
+
+/// Measure speed, side by side with other software in the same run.
+#[derive(Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Engine(engine::Engine),
+}
+
+impl Bench {
+    /// Runs the benchmark.
+    pub fn run(self, json: bool) -> Outcome {
+        match self.what {
+            What::Engine(engine) => engine.run(json),
+        }
+    }
+}
