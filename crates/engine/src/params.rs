@@ -158,7 +158,8 @@ impl<T: Scalar> Params<T> {
     pub fn write_safetensors(&self, metadata: &[(&str, String)]) -> std::result::Result<Vec<u8>, ReadError> {
         let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
         let views = self.specs.iter().zip(&self.values).map(|(spec, values)| (&spec.name, Stored { spec, values }));
-        safetensors::serialize(views, Some(metadata)).map_err(|e| ReadError::Format(e.to_string()))
+        safetensors::serialize(views, (!metadata.is_empty()).then_some(metadata))
+            .map_err(|e| ReadError::Format(e.to_string()))
     }
 
     /// Reads a safetensors file.

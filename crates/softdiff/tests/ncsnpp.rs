@@ -326,6 +326,24 @@ fn the_tiny_networks_hold_at_extreme_noise_levels() {
     }
 }
 
+#[test]
+fn an_imported_checkpoint_computes_what_the_official_network_computes() {
+    let golden = Golden::read("tiny.out");
+    let facts: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(common::golden("tiny.json")).unwrap()).unwrap();
+    let golden = Golden { json: facts, ..golden };
+    let checkpoint = softdiff::import::ScoreSdeCheckpoint::read(common::golden("tiny.pth")).unwrap();
+    let find = |name: &str, _: &[usize]| checkpoint.ema.iter().find(|(n, _)| n == name).unwrap().1.data.clone();
+    let sigma = golden.values("sigma");
+    let exact = nhwc(&golden.values("out64"), &[2, 3, 32, 32]);
+    let mut single = network::<f32>(&golden, 2, find);
+    single.evaluate(&golden, &sigma, &sigma);
+    assert!(relative(single.values(single.out), &exact) < 1e-5);
+    let mut double = network::<f64>(&golden, 2, find);
+    double.evaluate(&golden, &sigma, &sigma);
+    assert!(relative(double.values(double.out), &exact) < 1e-12);
+}
+
 /// 62.7 million parameters each: `cargo test --release --test ncsnpp -- --ignored` (half a minute, 4 GB).
 #[test]
 #[ignore = "large; see the command in docs/engine.md"]

@@ -87,3 +87,14 @@ fn center(b: &mut Builder, x: Var) -> Result<Var> {
     let double = b.graph.scale(x, 2.0)?;
     b.graph.add(double, one)
 }
+
+impl UNetConfig {
+    /// The network alone in a graph, for `batch` images: inputs `x` and `condition`.
+    pub fn graph(&self, batch: usize) -> Result<(Graph, UNet)> {
+        let mut graph = Graph::new();
+        let x = graph.input("x", [batch, self.image_size, self.image_size, self.image_channels])?;
+        let condition = graph.input("condition", [batch])?;
+        let net = unet(&mut graph, self, x, condition, false)?;
+        Ok((graph, net))
+    }
+}
