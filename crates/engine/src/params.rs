@@ -93,6 +93,18 @@ impl<T: Scalar> Params<T> {
         Ok(())
     }
 
+    /// Replaces values without asking whether they are finite: what a run computed, not what a file claims.
+    pub(crate) fn overwrite(&mut self, name: &str, values: &[T]) -> Result<()> {
+        let index = self.index(name)?;
+        self.values[index].copy_from_slice(values);
+        Ok(())
+    }
+
+    /// Sets every value.
+    pub fn fill(&mut self, value: T) {
+        self.values.iter_mut().for_each(|v| v.fill(value));
+    }
+
     fn index(&self, name: &str) -> Result<usize> {
         self.specs.iter().position(|s| s.name == name).ok_or_else(|| Error::Unknown {
             kind: "parameter",

@@ -4,5 +4,6 @@
 mod crc32;
 pub mod import;
 pub mod network;
+pub mod train;
 
 pub use softdiff_engine as engine;

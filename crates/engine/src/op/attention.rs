@@ -4,19 +4,19 @@ use super::{Call, Operation, expect_dims, expect_inputs, expect_same};
 use crate::cpu::gemm::{View, dot, multiply, pack};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// `softmax(scale q k^T) v` for `q, k, v [n, tokens, c]`; also gives the log of each row's sum, for the reverse pass.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    scale: f64,
+    pub(crate) scale: f64,
 }
 
 /// `dq, dk, dv` from `q, k, v`, the output, the row logarithms and the output's gradient.
 #[derive(Clone, Debug)]
 pub struct AttentionGradient {
-    scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl Graph {
@@ -39,6 +39,10 @@ impl Operation for Attention {
         let inputs: [Shape; 3] = expect_inputs(inputs)?;
         let [n, t, _] = sizes(&inputs)?;
         Ok(vec![inputs[0].clone(), [n, t].into()])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![inputs[0], Precision::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {

@@ -12,8 +12,8 @@ pub struct Concat;
 /// A range of the last dimension.
 #[derive(Clone, Debug)]
 pub struct SliceChannels {
-    first: usize,
-    count: usize,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
 }
 
 impl Graph {

@@ -50,7 +50,7 @@ impl Window {
     }
 
     /// The geometry of shapes that [`Operation::shapes`] accepted.
-    fn known(&self, x: &Shape, w: &Shape) -> Geometry {
+    pub(crate) fn known(&self, x: &Shape, w: &Shape) -> Geometry {
         self.geometry(x, w).expect("shapes were checked when the node was added")
     }
 }
@@ -66,21 +66,21 @@ fn flops(g: &Geometry) -> u64 {
 /// `y = x * w + b`: image `[n, h, w, c]`, weight `[k, r, s, c]`, optional bias `[k]`.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
-    window: Window,
+    pub(crate) window: Window,
 }
 
 /// The adjoint of [`Conv2d`] in the image: `dx` from `dy` and `w` (a transposed convolution).
 #[derive(Clone, Debug)]
 pub struct Conv2dInputGradient {
-    window: Window,
-    image: Shape,
+    pub(crate) window: Window,
+    pub(crate) image: Shape,
 }
 
 /// The adjoint of [`Conv2d`] in the weight: `dw` from `x` and `dy`.
 #[derive(Clone, Debug)]
 pub struct Conv2dWeightGradient {
-    window: Window,
-    weight: Shape,
+    pub(crate) window: Window,
+    pub(crate) weight: Shape,
 }
 
 impl Graph {

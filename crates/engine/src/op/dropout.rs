@@ -11,8 +11,8 @@ use rayon::prelude::*;
 /// The mask is a pure function of (seed, purpose, step, element): the reverse pass computes it again, nothing is kept.
 #[derive(Clone, Debug)]
 pub struct Dropout {
-    rate: f64,
-    purpose: u32,
+    pub(crate) rate: f64,
+    pub(crate) purpose: u32,
 }
 
 impl Graph {

@@ -3,7 +3,7 @@
 use super::{Call, Operation, expect_inputs, expect_same, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// Elements of one parallel task.
@@ -12,7 +12,7 @@ pub(super) const CHUNK: usize = 16_384;
 /// `sum_i coefficients[i] * x_i` over tensors of one shape: scale, add, subtract, residual connections.
 #[derive(Clone, Debug)]
 pub struct Combine {
-    coefficients: Vec<f64>,
+    pub(crate) coefficients: Vec<f64>,
 }
 
 impl Graph {
@@ -135,7 +135,7 @@ pub enum BinaryKind {
 /// A sum or product of two tensors of equal rank, where dimensions of size 1 are repeated.
 #[derive(Clone, Debug)]
 pub struct Binary {
-    kind: BinaryKind,
+    pub(crate) kind: BinaryKind,
 }
 
 impl Operation for Binary {
@@ -144,6 +144,10 @@ impl Operation for Binary {
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
         let [a, b] = expect_inputs(inputs)?;
         broadcast(&a, &b).map(|shape| vec![shape])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![if inputs.contains(&Precision::Half) { Precision::Half } else { Precision::Full }]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -340,7 +344,7 @@ impl Function {
 /// `function(x)`.
 #[derive(Clone, Debug)]
 pub struct Unary {
-    function: Function,
+    pub(crate) function: Function,
 }
 
 impl Operation for Unary {
@@ -374,7 +378,7 @@ vectorized! {
 /// `dy * function'(x)`.
 #[derive(Clone, Debug)]
 pub struct UnaryGradient {
-    function: Function,
+    pub(crate) function: Function,
 }
 
 impl Operation for UnaryGradient {

@@ -3,7 +3,7 @@
 use super::{Call, Operation, expect_inputs, expect_same};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// `gamma (x - mean) / sqrt(variance + epsilon) + beta` over groups of channels, then SiLU if asked for.
@@ -11,16 +11,16 @@ use rayon::prelude::*;
 /// Inputs `x [n, ..., c]`, `gamma [c]`, `beta [c]`; outputs `y`, and mean and inverse deviation `[n, groups]`.
 #[derive(Clone, Debug)]
 pub struct GroupNorm {
-    groups: usize,
-    epsilon: f64,
-    silu: bool,
+    pub(crate) groups: usize,
+    pub(crate) epsilon: f64,
+    pub(crate) silu: bool,
 }
 
 /// `dx, dgamma, dbeta` of [`GroupNorm`] from `x, gamma, beta, mean, inverse deviation, dy`.
 #[derive(Clone, Debug)]
 pub struct GroupNormGradient {
-    groups: usize,
-    silu: bool,
+    pub(crate) groups: usize,
+    pub(crate) silu: bool,
 }
 
 impl Graph {
@@ -48,7 +48,7 @@ fn check(x: &Shape, gamma: &Shape, beta: &Shape, groups: usize) -> Result<(), St
 }
 
 /// Pixels per image and channels.
-fn cut(x: &Shape) -> (usize, usize) {
+pub(crate) fn cut(x: &Shape) -> (usize, usize) {
     let channels = x.last().copied().unwrap_or(1);
     (x[1..].iter().product::<usize>() / channels, channels)
 }
@@ -61,6 +61,10 @@ impl Operation for GroupNorm {
         check(&x, &gamma, &beta, self.groups)?;
         let statistics = Shape::from([x[0], self.groups]);
         Ok(vec![x, statistics.clone(), statistics])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![inputs[0], Precision::Full, Precision::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -155,6 +159,10 @@ impl Operation for GroupNormGradient {
         expect_same("inverse deviation", &inverse, &statistics)?;
         expect_same("gradient and input", &dy, &x)?;
         Ok(vec![x, gamma, beta])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![inputs[0], Precision::Full, Precision::Full]
     }
 
     fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
