@@ -1,7 +1,7 @@
 //! One list of small graphs, with at least one for every operation: it drives the gradient proof and the self-test of
 //! every backend, so that an operation cannot be forgotten.
 
-use crate::op::{Align, Window};
+use crate::op::{Align, Mask, NormOptions, Window};
 use crate::{Graph, Precision, Result, Var};
 
 /// A small graph that shows an operation.
@@ -49,6 +49,20 @@ pub const EXAMPLES: &[Example] = &[
         build: |g, v| g.group_norm(v[0], v[1], v[2], 8, 1e-6, true) },
     Example { name: "group norm, groups of twelve", inputs: &[&[2, 3, 4, 48], &[48], &[48]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 4, 1e-6, false) },
+    Example { name: "residual convolution", inputs: &[&[2, 4, 4, 8], &[16, 3, 3, 8], &[16], &[2, 4, 4, 16]], above: -1.0,
+        build: |g, v| g.residual_conv2d(v[0], v[1], Some(v[2]), v[3], Window::same(3), 0.7) },
+    Example { name: "group norm of a shifted image, silu, dropout", inputs: &[&[2, 4, 4, 16], &[16], &[16], &[2, 16]],
+        above: -1.0,
+        build: |g, v| {
+            let mask = Some(Mask { rate: 0.2, purpose: 8 });
+            g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 4, epsilon: 1e-6, silu: true, mask })
+        } },
+    Example { name: "group norm of a shifted image, odd sizes", inputs: &[&[2, 3, 1, 6], &[6], &[6], &[2, 6]],
+        above: -1.0,
+        build: |g, v| {
+            let mask = Some(Mask { rate: 0.2, purpose: 8 });
+            g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 2, epsilon: 1e-6, silu: true, mask })
+        } },
     Example { name: "group norm", inputs: &[&[2, 3, 3, 8], &[8], &[8]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 4, 1e-6, false) },
     Example { name: "group norm with silu", inputs: &[&[2, 3, 2, 12], &[12], &[12]], above: -1.0,

@@ -33,8 +33,8 @@ const BLOCKS: &[Block] = &[
     Block { case: "conv1x1", build: |b, x, _| b.conv(x, ["", ""], 1, 20, 1.0, softdiff::engine::op::Window::same(1)) },
     Block { case: "fir_down", build: |b, x, _| b.graph.fir_down(x, [1.0, 3.0, 3.0, 1.0]) },
     Block { case: "fir_up", build: |b, x, _| b.graph.fir_up(x, [1.0, 3.0, 3.0, 1.0]) },
-    Block { case: "pyramid_down", build: |b, x, _| b.pyramid(x, 16) },
-    Block { case: "pyramid_down_rect", build: |b, x, _| b.pyramid(x, 16) },
+    Block { case: "pyramid_down", build: |b, x, _| b.pyramid(x, None, 16) },
+    Block { case: "pyramid_down_rect", build: |b, x, _| b.pyramid(x, None, 16) },
     Block { case: "norm_silu_groups32", build: |b, x, _| b.norm(x, "", "GroupNorm_0.", true) },
     Block { case: "norm_silu_groups6", build: |b, x, _| b.norm(x, "", "GroupNorm_0.", true) },
 ];

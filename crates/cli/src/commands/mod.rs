@@ -1,6 +1,7 @@
 //! One module per verb.
 
 mod bench;
+mod doctor;
 mod import;
 
 use crate::diagnostics::Outcome;
@@ -10,6 +11,7 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub enum Command {
     Bench(bench::Bench),
+    Doctor(doctor::Doctor),
     Import(import::Import),
 }
 
@@ -18,6 +20,7 @@ impl Command {
     pub fn run(self, json: bool) -> Outcome {
         match self {
             Command::Bench(bench) => bench.run(json),
+            Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
         }
     }

@@ -32,7 +32,6 @@ library!(
 
 /// Numbers of cudnn_graph.h.
 mod header {
-    pub const POINTWISE: i32 = 0;
     pub const CONVOLUTION: i32 = 1;
     pub const ENGINE: i32 = 2;
     pub const ENGINE_CONFIG: i32 = 3;
@@ -41,21 +40,18 @@ mod header {
     pub const FORWARD: i32 = 10;
     pub const BACKWARD_FILTER: i32 = 11;
     pub const BACKWARD_DATA: i32 = 12;
-    pub const POINTWISE_OPERATION: i32 = 13;
     pub const OPERATION_GRAPH: i32 = 15;
     pub const VARIANT_PACK: i32 = 16;
     pub const TENSOR: i32 = 17;
 
     pub const TYPE_HANDLE: i32 = 0;
     pub const TYPE_DATA_TYPE: i32 = 1;
-    pub const TYPE_BOOLEAN: i32 = 2;
     pub const TYPE_INT64: i32 = 3;
     pub const TYPE_FLOAT: i32 = 4;
     pub const TYPE_POINTER: i32 = 6;
     pub const TYPE_CONVOLUTION_MODE: i32 = 7;
     pub const TYPE_HEURISTIC_MODE: i32 = 8;
     pub const TYPE_NUMERICAL_NOTE: i32 = 11;
-    pub const TYPE_POINTWISE_MODE: i32 = 14;
     pub const TYPE_DESCRIPTOR: i32 = 15;
 
     pub const FLOAT: i32 = 0;
@@ -68,8 +64,8 @@ use header::*;
 /// What a convolution plan computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// y from x and w, plus a bias if there is one.
-    Forward { bias: bool },
+    /// y from x and w.
+    Forward,
     /// dx from dy and w.
     InputGradient,
     /// dw from x and dy.
@@ -85,6 +81,8 @@ pub(super) struct Problem {
     pub half: bool,
     /// Whether f32 may be rounded to TF32.
     pub tf32: bool,
+    /// What the result is multiplied by.
+    pub scale: f32,
 }
 
 impl Problem {
@@ -92,13 +90,19 @@ impl Problem {
         let g = &self.geometry;
         let axis = |a: &crate::cpu::conv::Axis| format!("{}k{}s{}p{}", a.input, a.taps, a.stride, a.pad);
         let kind = match self.kind {
-            Kind::Forward { bias: false } => "fprop",
-            Kind::Forward { bias: true } => "fprop+bias",
+            Kind::Forward => "fprop",
             Kind::InputGradient => "dgrad",
             Kind::WeightGradient => "wgrad",
         };
-        let number = if self.half { "bf16" } else if self.tf32 { "tf32" } else { "f32" };
-        format!("{kind}-{number}-n{}-{}x{}-{}to{}", g.batch, axis(&g.rows), axis(&g.cols), g.channels, g.filters)
+        let number = if self.half {
+            "bf16"
+        } else if self.tf32 {
+            "tf32"
+        } else {
+            "f32"
+        };
+        let (rows, cols) = (axis(&g.rows), axis(&g.cols));
+        format!("{kind}-{number}-n{}-{rows}x{cols}-{}to{}-a{}", g.batch, g.channels, g.filters, self.scale)
     }
 
     /// Elements of x, w and y.
@@ -154,7 +158,6 @@ impl Descriptor {
 pub(super) struct ConvPlan {
     plan: Descriptor,
     pub workspace: usize,
-    kind: Kind,
     // The plan refers to these.
     _parts: Vec<Descriptor>,
 }
@@ -180,7 +183,7 @@ pub(super) struct Cudnn {
 unsafe impl Send for Cudnn {}
 
 /// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned).
-const MODES: [(i32, usize); 2] = [(3, 8), (1, 3)];
+const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
 const FALLBACK: i32 = 2;
 /// Plans that want more are passed over.
 const WORKSPACE_LIMIT: usize = 1 << 30;
@@ -250,7 +253,8 @@ impl Cudnn {
             return Ok(plan.clone());
         }
         let known = self.choices.get(&key).copied();
-        let remembered = known.and_then(|(mode, index)| self.proposals(problem, mode, index + 1).ok()?.nth(index)?.ok());
+        let remembered =
+            known.and_then(|(mode, index)| self.proposals(problem, mode, index + 1).ok()?.nth(index)?.ok());
         let plan = match remembered {
             Some(plan) => Arc::new(plan),
             None => {
@@ -274,7 +278,6 @@ impl Cudnn {
             // Small finite numbers in either format; zeros would run faster than real data.
             buffer.fill_word(0x3E1F_3E9A)?;
         }
-        let bias = self.device.alloc(problem.geometry.filters * 4)?;
         let mut best: Option<(f32, ConvPlan, (i32, usize))> = None;
         for (mode, most) in MODES.into_iter().chain([(FALLBACK, 2)]) {
             if mode == FALLBACK && best.is_some() {
@@ -285,8 +288,7 @@ impl Cudnn {
                 let Ok(plan) = plan else { continue };
                 let Ok(workspace) = self.device.alloc(plan.workspace) else { continue };
                 let plan = Arc::new(plan);
-                let Ok(call) = self.bind(&plan, [x.address, w.address, y.address, bias.address], workspace.address)
-                else {
+                let Ok(call) = self.bind(&plan, [x.address, w.address, y.address], workspace.address) else {
                     continue;
                 };
                 let run = |times: usize| self.device.time(|| (0..times).try_for_each(|_| self.enqueue(&call)));
@@ -343,14 +345,13 @@ impl Cudnn {
             let plan = plan.finish()?;
             let (mut workspace, mut count) = (0i64, 0i64);
             // SAFETY: one 64-bit integer.
-            let status = unsafe {
-                (library.get)(plan.raw, 402, TYPE_INT64, 1, &mut count, (&raw mut workspace).cast())
-            };
+            let status =
+                unsafe { (library.get)(plan.raw, 402, TYPE_INT64, 1, &mut count, (&raw mut workspace).cast()) };
             check("asking for the workspace", status)?;
             if workspace as usize > WORKSPACE_LIMIT {
                 return Err(failed("choosing an engine", "it wants too much memory"));
             }
-            Ok(ConvPlan { plan, workspace: workspace as usize, kind: problem.kind, _parts: vec![config] })
+            Ok(ConvPlan { plan, workspace: workspace as usize, _parts: vec![config] })
         };
         // The graph and its tensors must outlive the plans' making.
         let keep = (graph, _parts, heuristic);
@@ -365,7 +366,7 @@ impl Cudnn {
         let library = self.library;
         let g = &problem.geometry;
         let kind = if problem.half { BFLOAT16 } else { FLOAT };
-        let tensor = |id: i64, dims: [usize; 4], kind: i32, is_virtual: bool| -> Result<Descriptor> {
+        let tensor = |id: i64, dims: [usize; 4]| -> Result<Descriptor> {
             let [n, c, h, w] = dims.map(|d| d as i64);
             let tensor = Descriptor::new(library, TENSOR)?;
             tensor.set(901, TYPE_DATA_TYPE, &[kind])?;
@@ -373,14 +374,12 @@ impl Cudnn {
             tensor.set(903, TYPE_INT64, &[h * w * c, 1, w * c, c])?;
             tensor.set(906, TYPE_INT64, &[id])?;
             tensor.set(900, TYPE_INT64, &[16i64])?;
-            tensor.set(907, TYPE_BOOLEAN, &[u8::from(is_virtual)])?;
             tensor.finish()
         };
         let output_dims = [g.batch, g.filters, g.rows.output, g.cols.output];
-        let x = tensor(1, [g.batch, g.channels, g.rows.input, g.cols.input], kind, false)?;
-        let w = tensor(2, [g.filters, g.channels, g.rows.taps, g.cols.taps], kind, false)?;
-        let with_bias = problem.kind == Kind::Forward { bias: true };
-        let y = if with_bias { tensor(5, output_dims, FLOAT, true)? } else { tensor(3, output_dims, kind, false)? };
+        let x = tensor(1, [g.batch, g.channels, g.rows.input, g.cols.input])?;
+        let w = tensor(2, [g.filters, g.channels, g.rows.taps, g.cols.taps])?;
+        let y = tensor(3, output_dims)?;
         let convolution = Descriptor::new(library, CONVOLUTION)?;
         let (stride, pad) = ([g.rows.stride as i64, g.cols.stride as i64], [g.rows.pad as i64, g.cols.pad as i64]);
         convolution.set(106, TYPE_INT64, &[2i64])?;
@@ -393,7 +392,7 @@ impl Cudnn {
         let convolution = convolution.finish()?;
         // Attributes of the operation: convolution, x, w, y, alpha, beta.
         let (operation, attributes) = match problem.kind {
-            Kind::Forward { .. } => (FORWARD, [702, 704, 703, 705, 700, 701]),
+            Kind::Forward => (FORWARD, [702, 704, 703, 705, 700, 701]),
             Kind::InputGradient => (BACKWARD_DATA, [708, 710, 709, 711, 706, 707]),
             Kind::WeightGradient => (BACKWARD_FILTER, [714, 716, 715, 717, 712, 713]),
         };
@@ -401,39 +400,20 @@ impl Cudnn {
         for (attribute, part) in attributes.iter().zip([&convolution, &x, &w, &y]) {
             node.set(*attribute, TYPE_DESCRIPTOR, &[part.raw])?;
         }
-        node.set(attributes[4], TYPE_FLOAT, &[1.0f32])?;
+        node.set(attributes[4], TYPE_FLOAT, &[problem.scale])?;
         node.set(attributes[5], TYPE_FLOAT, &[0.0f32])?;
         let node = node.finish()?;
-        let mut nodes = vec![node.raw];
-        let mut parts = vec![x, w, y, convolution, node];
-        if with_bias {
-            let bias = tensor(4, [1, g.filters, 1, 1], FLOAT, false)?;
-            let sum = tensor(3, output_dims, kind, false)?;
-            let add = Descriptor::new(library, POINTWISE)?;
-            add.set(0, TYPE_POINTWISE_MODE, &[0i32])?;
-            add.set(1, TYPE_DATA_TYPE, &[FLOAT])?;
-            let add = add.finish()?;
-            let node = Descriptor::new(library, POINTWISE_OPERATION)?;
-            node.set(750, TYPE_DESCRIPTOR, &[add.raw])?;
-            node.set(751, TYPE_DESCRIPTOR, &[parts[2].raw])?;
-            node.set(752, TYPE_DESCRIPTOR, &[bias.raw])?;
-            node.set(753, TYPE_DESCRIPTOR, &[sum.raw])?;
-            let node = node.finish()?;
-            nodes.push(node.raw);
-            parts.extend([bias, sum, add, node]);
-        }
         let graph = Descriptor::new(library, OPERATION_GRAPH)?;
         graph.set(800, TYPE_HANDLE, &[self.handle])?;
-        graph.set(801, TYPE_DESCRIPTOR, &nodes)?;
-        Ok((graph.finish()?, parts))
+        graph.set(801, TYPE_DESCRIPTOR, &[node.raw])?;
+        Ok((graph.finish()?, vec![x, w, y, convolution, node]))
     }
 
-    /// Gives a plan its addresses: x, w, y and bias (or their gradients), and workspace.
-    pub fn bind(&self, plan: &Arc<ConvPlan>, addresses: [Address; 4], workspace: Address) -> Result<ConvCall> {
-        let used = if plan.kind == (Kind::Forward { bias: true }) { 4 } else { 3 };
+    /// Gives a plan its addresses: x, w and y (or their gradients), and workspace.
+    pub fn bind(&self, plan: &Arc<ConvPlan>, addresses: [Address; 3], workspace: Address) -> Result<ConvCall> {
         let pack = Descriptor::new(self.library, VARIANT_PACK)?;
-        pack.set(1000, TYPE_INT64, &[1i64, 2, 3, 4][..used])?;
-        pack.set(1001, TYPE_POINTER, &addresses[..used])?;
+        pack.set(1000, TYPE_INT64, &[1i64, 2, 3])?;
+        pack.set(1001, TYPE_POINTER, &addresses)?;
         pack.set(1003, TYPE_POINTER, &[workspace])?;
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
     }

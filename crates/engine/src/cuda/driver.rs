@@ -239,9 +239,8 @@ impl Buffer {
         self.device.enter()?;
         let (driver, stream) = (self.device.driver, self.device.stream);
         // SAFETY: within the buffer (asserted); the host memory outlives the copy, which is waited for.
-        let status = unsafe {
-            (driver.to_device)(self.address + offset as u64, bytes.as_ptr().cast(), bytes.len(), stream)
-        };
+        let status =
+            unsafe { (driver.to_device)(self.address + offset as u64, bytes.as_ptr().cast(), bytes.len(), stream) };
         driver.check("copying to the GPU", status)?;
         self.device.synchronize()
     }
@@ -252,9 +251,8 @@ impl Buffer {
         self.device.enter()?;
         let (driver, stream) = (self.device.driver, self.device.stream);
         // SAFETY: as in `write`.
-        let status = unsafe {
-            (driver.to_host)(bytes.as_mut_ptr().cast(), self.address + offset as u64, bytes.len(), stream)
-        };
+        let status =
+            unsafe { (driver.to_host)(bytes.as_mut_ptr().cast(), self.address + offset as u64, bytes.len(), stream) };
         driver.check("copying from the GPU", status)?;
         self.device.synchronize()
     }

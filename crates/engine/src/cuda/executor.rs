@@ -144,8 +144,7 @@ impl Executor {
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
         let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, cudnn);
-        let plan =
-            Plan::stored(graph, outputs, Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch })?;
+        let plan = Plan::stored(graph, outputs, Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch })?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
@@ -157,11 +156,8 @@ impl Executor {
             });
         }
         let arena = device.alloc(plan.arena_bytes())?;
-        let inputs: Vec<Buffer> = plan
-            .inputs()
-            .iter()
-            .map(|(_, var)| device.alloc(plan.shape(*var).numel() * 4))
-            .collect::<Result<_>>()?;
+        let inputs: Vec<Buffer> =
+            plan.inputs().iter().map(|(_, var)| device.alloc(plan.shape(*var).numel() * 4)).collect::<Result<_>>()?;
         let constants: Vec<Buffer> = plan
             .constants()
             .iter()

@@ -5,7 +5,7 @@ use super::cudnn::{ConvCall, ConvPlan, Cudnn, Kind, Problem};
 use super::driver::{Address, Buffer, Device, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
-use crate::op::{BinaryKind, Op, RandomKind, Taps};
+use crate::op::{BinaryKind, Mask, NormOptions, Op, RandomKind, Taps};
 use crate::plan::Step;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
 use std::collections::HashMap;
@@ -78,12 +78,18 @@ pub(super) struct Lowering<'a> {
 /// The convolution of a node, if it is one.
 fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<Problem> {
     let (kind, geometry) = match node {
-        Op::Conv2d(op) => (Kind::Forward { bias: shapes.len() == 3 }, op.window.known(shapes[0], shapes[1])),
+        Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
         Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
         Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
         _ => return None,
     };
-    Some(Problem { kind, geometry, half, tf32 })
+    // The forward scale comes after bias and residual.
+    let scale = match node {
+        Op::Conv2dInputGradient(op) => op.scale,
+        Op::Conv2dWeightGradient(op) => op.scale,
+        _ => 1.0,
+    };
+    Some(Problem { kind, geometry, half, tf32, scale: scale as f32 })
 }
 
 /// Bytes of scratch memory for a node.
@@ -99,7 +105,7 @@ pub(super) fn scratch(node: &Node, graph: &Graph, numbers: Numbers, cudnn: &mut 
             let [outer, middle, inner] = op.cut(shapes[0]);
             outer * SumPlan::new(outer, middle, inner).parts * inner * 4
         }
-        Op::GroupNormGradient(_) => 2 * shapes[0][0] * cut(shapes[0]).1 * 4,
+        Op::GroupNormGradient(_) => 2 * shapes[3][0] * cut(shapes[3]).1 * 4,
         Op::Attention(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (4 + element),
         Op::AttentionGradient(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (8 + 2 * element),
         _ => 0,
@@ -152,7 +158,14 @@ impl Lowering<'_> {
         }
     }
 
-    fn launch(&mut self, name: &str, grid: [usize; 3], block: [usize; 3], shared: usize, arguments: &[u64]) -> Result<()> {
+    fn launch(
+        &mut self,
+        name: &str,
+        grid: [usize; 3],
+        block: [usize; 3],
+        shared: usize,
+        arguments: &[u64],
+    ) -> Result<()> {
         let function = self.kernels.get(name)?;
         let [grid, block] = [grid, block].map(|sizes| sizes.map(|s| s as u32));
         let arguments = arguments.to_vec();
@@ -191,12 +204,22 @@ impl Lowering<'_> {
             let plan: Arc<ConvPlan> = self.cudnn.plan(&problem)?;
             let weight = |at: usize| self.weight(step.inputs[at], half);
             let addresses = match problem.kind {
-                Kind::Forward { .. } => [ins[0], weight(1), outs[0], ins.get(2).copied().unwrap_or(0)],
-                Kind::InputGradient => [outs[0], weight(1), ins[0], 0],
-                Kind::WeightGradient => [ins[0], outs[0], ins[1], 0],
+                Kind::Forward => [ins[0], weight(1), outs[0]],
+                Kind::InputGradient => [outs[0], weight(1), ins[0]],
+                Kind::WeightGradient => [ins[0], outs[0], ins[1]],
             };
             let call = self.cudnn.bind(&plan, addresses, scratch)?;
             self.commands.push(Command::Convolution(call));
+            if let Op::Conv2d(op) = &step.op
+                && (op.bias || op.residual || op.scale != 1.0)
+            {
+                let c = problem.geometry.filters;
+                let bias = if op.bias { ins[2] } else { 0 };
+                let residual = if op.residual { ins[ins.len() - 1] } else { 0 };
+                let v = if c % 8 == 0 { 8 } else { 1 };
+                let arguments = [outs[0], bias, residual, float(op.scale), n as u64, c as u64];
+                self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
+            }
             return Ok(());
         }
         match &step.op {
@@ -233,7 +256,9 @@ impl Lowering<'_> {
                 arguments.extend(repeated_strides(&b));
                 self.each(&name, n / v, &arguments)?;
             }
-            Op::Unary(op) => self.each(&format!("unary_{kind}"), n, &[outs[0], ins[0], op.function as u64, n as u64])?,
+            Op::Unary(op) => {
+                self.each(&format!("unary_{kind}"), n, &[outs[0], ins[0], op.function as u64, n as u64])?
+            }
             Op::UnaryGradient(op) => {
                 let arguments = [outs[0], ins[0], ins[1], op.function as u64, n as u64];
                 self.each(&format!("unary_gradient_{kind}"), n, &arguments)?;
@@ -276,11 +301,9 @@ impl Lowering<'_> {
                 self.sum(kind, ins[0], [outer, middle, inner], scratch, outs[0])?;
             }
             Op::Dropout(op) => {
-                let threshold = (op.rate * 65_536.0).round();
-                let kept = float(1.0 / (1.0 - threshold / 65_536.0));
                 let v = if n % 8 == 0 { 8 } else { 1 };
-                let arguments =
-                    [outs[0], ins[0], threshold as u64, kept, self.seed, op.purpose.into(), self.step, n as u64];
+                let [threshold, purpose, kept, seed, step] = self.mask(Some(op.mask));
+                let arguments = [outs[0], ins[0], threshold, kept, seed, purpose, step, n as u64];
                 self.each(&format!("dropout_{kind}_{v}"), n.div_ceil(8), &arguments)?;
             }
             Op::Random(op) => {
@@ -290,45 +313,44 @@ impl Lowering<'_> {
             }
             Op::GroupNorm(op) => {
                 let (pixels, channels) = cut(shapes[0]);
-                let (batch, per_group) = (shapes[0][0], channels / op.groups);
-                let tail = [float(op.epsilon), u64::from(op.silu)];
-                let pointers = [outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], pixels as u64, channels as u64];
-                match Slice::new(pixels, channels, per_group) {
-                    Some(s) => {
-                        let kept = if s.repeats <= 1 { 1 } else if s.repeats <= 4 || !half { 4 } else { 8 };
-                        let mut arguments = pointers.to_vec();
-                        arguments.extend([s.slice as u64, per_group as u64]);
-                        arguments.extend(tail);
-                        let (grid, block) = ([channels / s.slice, batch, 1], [s.lanes, s.rows, 1]);
-                        self.launch(&format!("group_norm_{kind}_{kept}"), grid, block, s.shared, &arguments)?;
-                    }
-                    None => {
-                        let mut arguments = pointers.to_vec();
-                        arguments.push(per_group as u64);
-                        arguments.extend(tail);
-                        self.launch(&format!("group_norm_any_{kind}"), [op.groups, batch, 1], [256, 1, 1], 0, &arguments)?;
-                    }
-                }
+                let NormOptions { groups, epsilon, silu, mask } = op.options;
+                let (batch, per_group) = (shapes[0][0], channels / groups);
+                let shift = ins.get(3).copied().unwrap_or(0);
+                let mut arguments = vec![outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], shift];
+                arguments.extend([pixels as u64, channels as u64]);
+                let slice = Slice::new(pixels, channels, per_group);
+                arguments.extend(slice.as_ref().map(|s| s.slice as u64));
+                arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
+                arguments.extend(self.mask(mask));
+                let repeats = slice.as_ref().map_or(0, |s| s.repeats);
+                let kept = if repeats <= 1 {
+                    1
+                } else if repeats <= 4 || !half {
+                    4
+                } else {
+                    8
+                };
+                self.norm(&format!("group_norm_{kind}_{kept}"), kind, slice, [groups, batch, channels], &arguments)?;
             }
             Op::GroupNormGradient(op) => {
-                let (pixels, channels) = cut(shapes[0]);
-                let (batch, per_group) = (shapes[0][0], channels / op.groups);
+                let (pixels, channels) = cut(shapes[3]);
+                let NormOptions { groups, silu, mask, .. } = op.options;
+                let (batch, per_group) = (shapes[3][0], channels / groups);
+                let kind = self.kind(step.inputs[3]);
                 let (gammas, betas) = (scratch, scratch + (batch * channels * 4) as u64);
-                let mut arguments = vec![outs[0], gammas, betas];
+                let mut arguments = vec![outs[0], gammas, betas, outs.get(3).copied().unwrap_or(0)];
                 arguments.extend(&ins);
-                arguments.extend([pixels as u64, channels as u64]);
-                match Slice::new(pixels, channels, per_group) {
-                    Some(s) => {
-                        arguments.extend([s.slice as u64, per_group as u64, u64::from(op.silu)]);
-                        let (grid, block) = ([channels / s.slice, batch, 1], [s.lanes, s.rows, 1]);
-                        self.launch(&format!("group_norm_gradient_{kind}"), grid, block, s.shared, &arguments)?;
-                    }
-                    None => {
-                        arguments.extend([per_group as u64, u64::from(op.silu)]);
-                        let name = format!("group_norm_gradient_any_{kind}");
-                        self.launch(&name, [op.groups, batch, 1], [256, 1, 1], 0, &arguments)?;
-                    }
+                if ins.len() == 6 {
+                    arguments.push(0);
                 }
+                arguments.extend([pixels as u64, channels as u64]);
+                let slice = Slice::new(pixels, channels, per_group);
+                arguments.extend(slice.as_ref().map(|s| s.slice as u64));
+                arguments.extend([per_group as u64, u64::from(silu)]);
+                arguments.extend(self.mask(mask));
+                let kept = if slice.as_ref().is_some_and(|s| s.repeats > 1) && kind == "bf16" { 4 } else { 1 };
+                let name = format!("group_norm_gradient_{kind}_{kept}");
+                self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
                 for (partial, out) in [(gammas, outs[1]), (betas, outs[2])] {
                     self.sum_once("float", partial, [1, batch, channels], batch, 1, out)?;
                 }
@@ -371,11 +393,25 @@ impl Lowering<'_> {
                 }
                 let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
                 let element = if half { 2 } else { 4 };
+                let (m, width, k) = (product.m, product.n, product.k);
+                if product.batch.len() >= 32 && m * width * k <= 1 << 18 {
+                    let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
+                    let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
+                    let mut arguments = vec![outs[0], ins[0], ins[1], table.address, n as u64];
+                    self.tables.push(table);
+                    let strides = |transposed: bool, columns: usize, rows: usize| {
+                        if transposed { [1, rows] } else { [columns, 1] }
+                    };
+                    let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
+                    arguments.extend([m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
+                    return self.each(&format!("small_products_{kind}"), n, &arguments);
+                }
                 let mut first = 0;
                 while first < product.batch.len() {
                     // The longest run of equal steps is one batched product.
                     let rest = &product.batch[first..];
-                    let steps = rest.get(1).map_or((0, 0), |b| (b.0.wrapping_sub(rest[0].0), b.1.wrapping_sub(rest[0].1)));
+                    let steps =
+                        rest.get(1).map_or((0, 0), |b| (b.0.wrapping_sub(rest[0].0), b.1.wrapping_sub(rest[0].1)));
                     let run = rest
                         .windows(2)
                         .take_while(|w| (w[1].0.wrapping_sub(w[0].0), w[1].1.wrapping_sub(w[0].1)) == steps)
@@ -418,8 +454,7 @@ impl Lowering<'_> {
                 let alpha = op.scale as f32;
                 self.product([t, t, c], batch, alpha, (q, k, scores), [false, true], half, false);
                 self.product([t, t, c], batch, 1.0, (dy, v, dp), [false, true], half, false);
-                let arguments =
-                    [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
+                let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
                 let name = format!("softmax_gradient_{kind}");
                 self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
                 self.product([t, c, t], batch, alpha, (slopes, k, outs[0]), [false, false], half, half);
@@ -429,6 +464,35 @@ impl Lowering<'_> {
             Op::Reshape(_) | Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {}
         }
         Ok(())
+    }
+
+    /// Arguments of a kernel that may drop elements: threshold, purpose, scale, seed, step.
+    fn mask(&self, mask: Option<Mask>) -> [u64; 5] {
+        let threshold = mask.map_or(0, |m| u64::from(m.threshold()));
+        let (purpose, kept) = mask.map_or((0, 1.0), |m| (u64::from(m.purpose), m.kept()));
+        [threshold, purpose, float(kept), self.seed, self.step]
+    }
+
+    /// A group norm's kernel, by slices of channels, or the one for any shape.
+    fn norm(
+        &mut self,
+        name: &str,
+        kind: &str,
+        slice: Option<Slice>,
+        [groups, batch, channels]: [usize; 3],
+        arguments: &[u64],
+    ) -> Result<()> {
+        match slice {
+            Some(s) => {
+                let (grid, block) = ([channels / s.slice, batch, 1], [s.lanes, s.rows, 1]);
+                self.launch(name, grid, block, s.shared, arguments)
+            }
+            None => {
+                let gradient = if name.contains("gradient") { "gradient_" } else { "" };
+                let name = format!("group_norm_{gradient}any_{kind}");
+                self.launch(&name, [groups, batch, 1], [256, 1, 1], 0, arguments)
+            }
+        }
     }
 
     /// A batch of products without repeated operands.
@@ -445,10 +509,31 @@ impl Lowering<'_> {
     ) {
         let strides = [m * k, k * n, m * n];
         let tf32 = self.numbers != Numbers::F32;
-        self.commands.push(Command::Product(Gemm { m, n, k, alpha, a, b, out, transpose, strides, batch, half, half_out, tf32 }));
+        self.commands.push(Command::Product(Gemm {
+            m,
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            out,
+            transpose,
+            strides,
+            batch,
+            half,
+            half_out,
+            tf32,
+        }));
     }
 
-    fn sum(&mut self, kind: &str, x: Address, [outer, middle, inner]: [usize; 3], scratch: Address, out: Address) -> Result<()> {
+    fn sum(
+        &mut self,
+        kind: &str,
+        x: Address,
+        [outer, middle, inner]: [usize; 3],
+        scratch: Address,
+        out: Address,
+    ) -> Result<()> {
         let plan = SumPlan::new(outer, middle, inner);
         let first = if plan.parts == 1 { out } else { scratch };
         if inner == 1 {
@@ -497,7 +582,13 @@ impl Lowering<'_> {
     ) -> Result<()> {
         let element = if half { 2 } else { 4 };
         let whole = [width, to.1, to.2, from.1, from.2].iter().all(|n| n * element % 16 == 0);
-        let (name, unit) = if whole { ("uint4", 16 / element) } else if half { ("u16", 1) } else { ("u32", 1) };
+        let (name, unit) = if whole {
+            ("uint4", 16 / element)
+        } else if half {
+            ("u16", 1)
+        } else {
+            ("u32", 1)
+        };
         let arguments = [
             to.0 + (to.1 * element) as u64,
             from.0 + (from.1 * element) as u64,
@@ -545,13 +636,14 @@ impl Slice {
         }
         let target = (32_768 / pixels).clamp(32, 64);
         let fits = |slice: &usize| channels % slice == 0;
-        let slice = (1..=channels / unit).map(|i| i * unit).filter(fits).take_while(|&s| s <= target).last().unwrap_or(unit);
+        let slice =
+            (1..=channels / unit).map(|i| i * unit).filter(fits).take_while(|&s| s <= target).last().unwrap_or(unit);
         let lanes = slice / 8;
         if lanes > 64 {
             return None;
         }
         let rows = (512 / lanes).clamp(1, pixels);
-        Some(Slice { slice, lanes, rows, repeats: pixels.div_ceil(rows), shared: rows * slice * 4 })
+        Some(Slice { slice, lanes, rows, repeats: pixels.div_ceil(rows), shared: (rows + 1) * slice * 4 })
     }
 }
 

@@ -33,7 +33,7 @@ fn limit(numbers: Numbers) -> f64 {
     match numbers {
         Numbers::F32 => 1e-4,
         Numbers::Tf32 => 5e-3,
-        Numbers::Bf16 => 3e-2,
+        Numbers::Bf16 => 5e-2,
     }
 }
 

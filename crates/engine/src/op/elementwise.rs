@@ -1,9 +1,9 @@
 //! Element by element: linear combinations, products and sums with broadcasting, and functions of one variable.
 
-use super::{Call, Operation, expect_inputs, expect_same, only};
+use super::{Call, Op, Operation, expect_inputs, expect_same, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Leaf, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// Elements of one parallel task.
@@ -18,8 +18,23 @@ pub struct Combine {
 impl Graph {
     /// `sum c_i x_i`.
     pub fn combine(&mut self, terms: &[(f64, Var)]) -> Result<Var> {
-        let (coefficients, inputs): (Vec<f64>, Vec<Var>) = terms.iter().copied().unzip();
+        // A term that is itself a scaled tensor is taken apart, so that the scaled tensor need not exist.
+        let unscaled = terms.iter().map(|&(c, x)| match self.scaled(x) {
+            Some((factor, source)) => (c * factor, source),
+            None => (c, x),
+        });
+        let (coefficients, inputs): (Vec<f64>, Vec<Var>) = unscaled.unzip();
         self.apply1(Combine { coefficients }, &inputs)
+    }
+
+    /// `(factor, source)` if `x` is nothing but a scaled tensor.
+    fn scaled(&self, x: Var) -> Option<(f64, Var)> {
+        let Leaf::Computed(index) = self.leaf(x) else { return None };
+        let node = &self.nodes()[*index];
+        match (&node.op, &node.inputs[..]) {
+            (Op::Combine(op), [source]) => Some((op.coefficients[0], *source)),
+            _ => None,
+        }
     }
 
     /// `factor * x`.

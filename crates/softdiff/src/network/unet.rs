@@ -3,7 +3,6 @@
 use super::{Builder, Correspondence, Resampling, UNetConfig};
 use softdiff_engine::op::Window;
 use softdiff_engine::{Graph, Precision, Result, Var};
-use std::f64::consts::FRAC_1_SQRT_2;
 
 /// A network in a graph.
 pub struct UNet {
@@ -51,8 +50,7 @@ fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Res
         if level + 1 < widths.len() {
             h = b.module(&format!("down.{level}.halve"), |b| b.residual(h, time, width, Resampling::Down))?;
             if config.pyramid {
-                pyramid = b.module(&format!("down.{level}.pyramid"), |b| b.pyramid(pyramid, width))?;
-                pyramid = b.graph.add_scaled(pyramid, h, FRAC_1_SQRT_2)?;
+                pyramid = b.module(&format!("down.{level}.pyramid"), |b| b.pyramid(pyramid, Some(h), width))?;
                 h = pyramid;
             }
             skips.push(h);

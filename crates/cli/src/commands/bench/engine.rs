@@ -269,7 +269,7 @@ fn indent(text: &str) -> String {
 }
 
 /// Time by kind of operation, then the slowest single nodes.
-fn profile(times: &[NodeTime], json: bool) -> Value {
+pub(super) fn profile(times: &[NodeTime], json: bool) -> Value {
     let mut kinds: Vec<(&str, f64, u64, usize)> = Vec::new();
     for node in times {
         let seconds = node.time.as_secs_f64();

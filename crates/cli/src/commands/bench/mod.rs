@@ -2,6 +2,7 @@
 
 mod engine;
 mod peer;
+mod step;
 
 use crate::diagnostics::Outcome;
 use clap::{Args, Subcommand};
@@ -16,6 +17,7 @@ pub struct Bench {
 #[derive(Subcommand)]
 enum What {
     Engine(engine::Engine),
+    Step(step::Step),
 }
 
 impl Bench {
@@ -23,6 +25,7 @@ impl Bench {
     pub fn run(self, json: bool) -> Outcome {
         match self.what {
             What::Engine(engine) => engine.run(json),
+            What::Step(step) => step.run(json),
         }
     }
 }

@@ -223,3 +223,39 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
         for (int i = 0; i < 4 && block * 4 + i < n; i++) out[block * 4 + i] = v[i];
     }
 }
+
+// y = scale (y + bias[channel] + r), in place: what follows a convolution.
+#define EPILOGUE(T, V)                                                                                                 \
+    extern "C" __global__ void epilogue_##T##_##V(T* y, const float* bias, const T* r, float scale, i64 n, int c) {    \
+        FOR_EACH(i, n / V) {                                                                                           \
+            float v[V], w[V];                                                                                          \
+            load<V>(y + i * V, v);                                                                                     \
+            if (bias) {                                                                                                \
+                load<V>(bias + i * V % c, w);                                                                          \
+                for (int j = 0; j < V; j++) v[j] += w[j];                                                              \
+            }                                                                                                          \
+            if (r) {                                                                                                   \
+                load<V>(r + i * V, w);                                                                                 \
+                for (int j = 0; j < V; j++) v[j] += w[j];                                                              \
+            }                                                                                                          \
+            for (int j = 0; j < V; j++) v[j] *= scale;                                                                 \
+            store<V>(y + i * V, v);                                                                                    \
+        }                                                                                                              \
+    }
+EPILOGUE(float, 1) EPILOGUE(float, 8) EPILOGUE(bf16, 1) EPILOGUE(bf16, 8)
+
+// Many small products: out[b] = A B, one element per thread. starts holds where A and B of each product begin.
+#define SMALL_PRODUCTS(T)                                                                                              \
+    extern "C" __global__ void small_products_##T(T* out, const T* a, const T* b, const i64* starts, i64 total, int m, \
+                                                  int n, int k, int a_row, int a_col, int b_row, int b_col) {          \
+        FOR_EACH(i, total) {                                                                                           \
+            int column = i % n, row = i / n % m;                                                                       \
+            i64 batch = i / n / m;                                                                                     \
+            const T* pa = a + starts[2 * batch] + (i64)row * a_row;                                                    \
+            const T* pb = b + starts[2 * batch + 1] + (i64)column * b_col;                                             \
+            float sum = 0.0f;                                                                                          \
+            for (int j = 0; j < k; j++) sum += widen(pa[(i64)j * a_col]) * widen(pb[(i64)j * b_row]);                  \
+            out[i] = narrow<T>(sum);                                                                                   \
+        }                                                                                                              \
+    }
+SMALL_PRODUCTS(float) SMALL_PRODUCTS(bf16)
