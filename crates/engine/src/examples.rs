@@ -57,6 +57,12 @@ pub const EXAMPLES: &[Example] = &[
             let mask = Some(Mask { rate: 0.2, purpose: 8 });
             g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 4, epsilon: 1e-6, silu: true, mask })
         } },
+    Example { name: "group norm of a large shifted image", inputs: &[&[2, 16, 17, 72], &[72], &[72], &[2, 72]],
+        above: -1.0,
+        build: |g, v| {
+            let mask = Some(Mask { rate: 0.2, purpose: 8 });
+            g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 6, epsilon: 1e-6, silu: true, mask })
+        } },
     Example { name: "group norm of a shifted image, odd sizes", inputs: &[&[2, 3, 1, 6], &[6], &[6], &[2, 6]],
         above: -1.0,
         build: |g, v| {

@@ -60,7 +60,8 @@ impl Proof {
         let mut worst: f64 = 0.0;
         for (input, analytic) in analytic.iter().enumerate() {
             let (mut error, mut norm) = (0.0, 0.0);
-            for i in 0..analytic.len() {
+            // Large tensors are sampled, with a stride that visits every channel.
+            for i in (0..analytic.len()).step_by(analytic.len().div_ceil(300) | 1) {
                 let x = self.values[input][i];
                 let mut at = |x| {
                     self.values[input][i] = x;

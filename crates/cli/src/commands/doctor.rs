@@ -46,6 +46,7 @@ impl Doctor {
                     "name": device.name, "number": device.ordinal, "capability": device.capability,
                     "multiprocessors": device.multiprocessors, "driver": device.driver_version,
                     "cudnn": cudnn, "cublas": cublas, "free_bytes": free, "total_bytes": total,
+                    "libraries": session.loaded(),
                 });
                 if !json {
                     let (major, minor) = device.capability;
@@ -57,6 +58,7 @@ impl Doctor {
                         gib(total)
                     );
                     println!("          driver for CUDA {}, cuDNN {cudnn}, cuBLAS {cublas}", device.driver_version);
+                    println!("          loaded {}", session.loaded().join(", "));
                 }
             }
             Err(error) => {

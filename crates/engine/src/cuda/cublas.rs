@@ -83,12 +83,10 @@ impl Cublas {
         const COMPUTE_32F: c_int = 68;
         const PEDANTIC: c_int = 69;
         const FAST_TF32: c_int = 77;
-        let compute = if g.half {
-            COMPUTE_32F
-        } else if g.tf32 {
-            FAST_TF32
-        } else {
-            PEDANTIC
+        let compute = match (g.half, g.tf32) {
+            (true, _) => COMPUTE_32F,
+            (false, true) => FAST_TF32,
+            (false, false) => PEDANTIC,
         };
         let (lda, ldb) = (if g.transpose[0] { g.m } else { g.k }, if g.transpose[1] { g.k } else { g.n });
         let beta = 0.0f32;

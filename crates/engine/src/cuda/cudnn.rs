@@ -122,8 +122,10 @@ struct Descriptor {
     raw: Handle,
 }
 
-// SAFETY: descriptors are used by one executor at a time.
+// SAFETY: a finished descriptor is never changed; executions hold the session's lock.
 unsafe impl Send for Descriptor {}
+// SAFETY: as above.
+unsafe impl Sync for Descriptor {}
 
 impl Drop for Descriptor {
     fn drop(&mut self) {

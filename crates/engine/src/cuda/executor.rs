@@ -40,6 +40,17 @@ impl Session {
         (libraries.cudnn.version(), libraries.cublas.version())
     }
 
+    /// The files the libraries were loaded from.
+    pub fn loaded(&self) -> Vec<&'static str> {
+        let names = [
+            super::driver::Driver::get().map(|t| &t.library),
+            nvrtc::Nvrtc::get().map(|t| &t.library),
+            super::cublas::Library::get().map(|t| &t.library),
+            super::cudnn::Library::get().map(|t| &t.library),
+        ];
+        names.into_iter().flatten().map(|library| library.name.as_str()).collect()
+    }
+
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
         // A panic elsewhere leaves nothing half-done in here.
         self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -105,11 +105,22 @@ pub(super) fn scratch(node: &Node, graph: &Graph, numbers: Numbers, cudnn: &mut 
             let [outer, middle, inner] = op.cut(shapes[0]);
             outer * SumPlan::new(outer, middle, inner).parts * inner * 4
         }
-        Op::GroupNormGradient(_) => 2 * shapes[3][0] * cut(shapes[3]).1 * 4,
+        Op::GroupNorm(_) if half => chunks(shapes[0]).map_or(0, |n| 2 * n) * shapes[0][0] * cut(shapes[0]).1 * 4,
+        Op::GroupNormGradient(_) => {
+            let half = numbers.half(graph.precision(node.inputs[3]));
+            let chunks = if half { chunks(shapes[3]).unwrap_or(0) } else { 0 };
+            (2 + 3 * chunks) * shapes[3][0] * cut(shapes[3]).1 * 4
+        }
         Op::Attention(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (4 + element),
         Op::AttentionGradient(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (8 + 2 * element),
         _ => 0,
     })
+}
+
+/// Into how many chunks of pixels a large image's norm is cut, so that all of the GPU works on it.
+fn chunks(x: &Shape) -> Option<usize> {
+    let (pixels, channels) = cut(x);
+    (pixels >= 256 && channels % 8 == 0).then(|| pixels.div_ceil(256).min(16))
 }
 
 /// How a sum over the middle is cut into blocks.
@@ -124,7 +135,7 @@ impl SumPlan {
             let rows = 16_384;
             return SumPlan { rows, parts: middle.div_ceil(rows) };
         }
-        let columns = if inner % 8 == 0 { inner.div_ceil(256) } else { inner.div_ceil(32) };
+        let columns = if inner.is_multiple_of(8) { inner.div_ceil(256) } else { inner.div_ceil(32) };
         // Enough blocks for the whole GPU, each with at least 64 rows.
         let parts = (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64));
         let rows = middle.div_ceil(parts);
@@ -227,7 +238,7 @@ impl Lowering<'_> {
                 if step.inputs.iter().any(|&v| self.half(v) != half) {
                     return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
                 }
-                let v = if n % 8 == 0 { 8 } else { 1 };
+                let v = if n.is_multiple_of(8) { 8 } else { 1 };
                 let name = format!("combine_{kind}_{v}");
                 // Four terms at a time; later rounds add to the result so far.
                 let mut terms: Vec<(f64, Address)> = op.coefficients.iter().copied().zip(ins).collect();
@@ -243,7 +254,7 @@ impl Lowering<'_> {
                 }
             }
             Op::Binary(op) => {
-                let [out, a, b] = [out_shape, shapes[0], shapes[1]].map(|s| four(s));
+                let [out, a, b] = [out_shape, shapes[0], shapes[1]].map(four);
                 let (Some(out), Some(a), Some(b)) = (out, a, b) else {
                     return Err(self.unsupported(step, "has more than four dimensions"));
                 };
@@ -270,7 +281,7 @@ impl Lowering<'_> {
                     let arguments = [outs[0], ins[0], 1, n as u64, n as u64, n as u64];
                     self.each(&format!("copy_rows_{width}"), n, &arguments)?;
                 } else {
-                    let v = if n % 8 == 0 { 8 } else { 1 };
+                    let v = if n.is_multiple_of(8) { 8 } else { 1 };
                     self.each(&format!("cast_{kind}_{to}_{v}"), n / v, &[outs[0], ins[0], n as u64])?;
                 }
             }
@@ -301,7 +312,7 @@ impl Lowering<'_> {
                 self.sum(kind, ins[0], [outer, middle, inner], scratch, outs[0])?;
             }
             Op::Dropout(op) => {
-                let v = if n % 8 == 0 { 8 } else { 1 };
+                let v = if n.is_multiple_of(8) { 8 } else { 1 };
                 let [threshold, purpose, kept, seed, step] = self.mask(Some(op.mask));
                 let arguments = [outs[0], ins[0], threshold, kept, seed, purpose, step, n as u64];
                 self.each(&format!("dropout_{kind}_{v}"), n.div_ceil(8), &arguments)?;
@@ -316,6 +327,18 @@ impl Lowering<'_> {
                 let NormOptions { groups, epsilon, silu, mask } = op.options;
                 let (batch, per_group) = (shapes[0][0], channels / groups);
                 let shift = ins.get(3).copied().unwrap_or(0);
+                if let (Some(chunks), true) = (chunks(shapes[0]), half) {
+                    let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
+                    let sizes = [pixels as u64, channels as u64, chunks as u64];
+                    let mut arguments = vec![scratch, ins[0], shift];
+                    arguments.extend(sizes);
+                    self.launch("group_norm_sums_bf16", grid, block, 0, &arguments)?;
+                    let mut arguments = vec![outs[0], outs[1], outs[2], scratch, ins[0], ins[1], ins[2], shift];
+                    arguments.extend(sizes);
+                    arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
+                    arguments.extend(self.mask(mask));
+                    return self.launch("group_norm_apply_bf16", grid, block, 2 * (64 + 2 * per_group) * 4, &arguments);
+                }
                 let mut arguments = vec![outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], shift];
                 arguments.extend([pixels as u64, channels as u64]);
                 let slice = Slice::new(pixels, channels, per_group);
@@ -338,11 +361,29 @@ impl Lowering<'_> {
                 let (batch, per_group) = (shapes[3][0], channels / groups);
                 let kind = self.kind(step.inputs[3]);
                 let (gammas, betas) = (scratch, scratch + (batch * channels * 4) as u64);
-                let mut arguments = vec![outs[0], gammas, betas, outs.get(3).copied().unwrap_or(0)];
-                arguments.extend(&ins);
-                if ins.len() == 6 {
-                    arguments.push(0);
+                let mut sources = ins.clone();
+                sources.resize(7, 0);
+                let dshift = outs.get(3).copied().unwrap_or(0);
+                let chunks = chunks(shapes[3]).filter(|_| kind == "bf16");
+                if let Some(chunks) = chunks {
+                    let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
+                    let sums = scratch + (2 * batch * channels * 4) as u64;
+                    let sizes = [pixels as u64, channels as u64, chunks as u64, per_group as u64, u64::from(silu)];
+                    for name in ["sums", "apply"] {
+                        let mut arguments = match name {
+                            "sums" => vec![sums],
+                            _ => vec![outs[0], gammas, betas, dshift, sums],
+                        };
+                        arguments.extend(&sources);
+                        arguments.extend(sizes);
+                        arguments.extend(self.mask(mask));
+                        let shared = if name == "sums" { 0 } else { 3 * (64 + 2 * per_group) * 4 };
+                        let name = format!("group_norm_gradient_{name}_bf16");
+                        self.launch(&name, grid, block, shared, &arguments)?;
+                    }
                 }
+                let mut arguments = vec![outs[0], gammas, betas, dshift];
+                arguments.extend(&sources);
                 arguments.extend([pixels as u64, channels as u64]);
                 let slice = Slice::new(pixels, channels, per_group);
                 arguments.extend(slice.as_ref().map(|s| s.slice as u64));
@@ -350,7 +391,9 @@ impl Lowering<'_> {
                 arguments.extend(self.mask(mask));
                 let kept = if slice.as_ref().is_some_and(|s| s.repeats > 1) && kind == "bf16" { 4 } else { 1 };
                 let name = format!("group_norm_gradient_{kind}_{kept}");
-                self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
+                if chunks.is_none() {
+                    self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
+                }
                 for (partial, out) in [(gammas, outs[1]), (betas, outs[2])] {
                     self.sum_once("float", partial, [1, batch, channels], batch, 1, out)?;
                 }
@@ -563,7 +606,7 @@ impl Lowering<'_> {
         out: Address,
     ) -> Result<()> {
         let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64];
-        if inner % 8 == 0 {
+        if inner.is_multiple_of(8) {
             let lanes = (inner / 8).min(32);
             let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);
             return self.launch(&format!("sum_middle_wide_{kind}"), grid, block, 256 * 32, &arguments);
@@ -631,19 +674,19 @@ struct Slice {
 impl Slice {
     fn new(pixels: usize, channels: usize, per_group: usize) -> Option<Slice> {
         let unit = (1..=8).map(|i| i * per_group).find(|u| u % 8 == 0)?;
-        if channels % unit != 0 {
+        if !channels.is_multiple_of(unit) {
             return None;
         }
         let target = (32_768 / pixels).clamp(32, 64);
-        let fits = |slice: &usize| channels % slice == 0;
-        let slice =
-            (1..=channels / unit).map(|i| i * unit).filter(fits).take_while(|&s| s <= target).last().unwrap_or(unit);
+        // The first slice that is wide enough for whole memory transactions.
+        let fits = |slice: &usize| channels.is_multiple_of(*slice) && *slice >= target.min(channels);
+        let slice = (1..=channels / unit).map(|i| i * unit).find(fits).unwrap_or(unit);
         let lanes = slice / 8;
         if lanes > 64 {
             return None;
         }
         let rows = (512 / lanes).clamp(1, pixels);
-        Some(Slice { slice, lanes, rows, repeats: pixels.div_ceil(rows), shared: (rows + 1) * slice * 4 })
+        Some(Slice { slice, lanes, rows, repeats: pixels.div_ceil(rows), shared: (rows + 3) * slice * 4 })
     }
 }
 

@@ -45,7 +45,8 @@ pub fn compile((major, minor): (i32, i32)) -> Result<Vec<u8>> {
         hint: "this is a defect of softdiff or a compiler too old for this GPU".into(),
     };
     let source = CString::new(SOURCE).map_err(|e| failed("reading the kernels", e.to_string()))?;
-    let options = [CString::new(format!("--gpu-architecture=sm_{major}{minor}")), CString::new("--std=c++17")];
+    let architecture = format!("--gpu-architecture=sm_{major}{minor}");
+    let options = [architecture.as_str(), "--std=c++17", "-default-device"].map(CString::new);
     let options: Vec<CString> = options.into_iter().flatten().collect();
     let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
     let mut program = null_mut();

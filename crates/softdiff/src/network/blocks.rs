@@ -148,7 +148,8 @@ impl<'a> Builder<'a> {
 
     fn norm_params(&mut self, name: &str, official: &str, channels: usize) -> Result<(Var, Var)> {
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
-        let gamma = self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
+        let gamma =
+            self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
         let beta = self.zeros(&bias, &format!("{official}bias"), channels)?;
         Ok((gamma, beta))
     }
