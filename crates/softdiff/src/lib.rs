@@ -1,8 +1,13 @@
 //! Soft Diffusion as a library: score matching for general linear corruptions.
 #![forbid(unsafe_code)]
 
+pub mod archive;
+mod bytes;
 mod crc32;
+pub mod hash;
 pub mod import;
 pub mod network;
+mod shown;
 
+pub use bytes::BytesError;
 pub use softdiff_engine as engine;
