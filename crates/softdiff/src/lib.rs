@@ -5,6 +5,7 @@ pub mod archive;
 mod bytes;
 mod crc32;
 pub mod hash;
+pub mod image;
 pub mod import;
 pub mod network;
 mod shown;
