@@ -4,6 +4,7 @@
 pub mod archive;
 mod bytes;
 mod crc32;
+pub mod data;
 pub mod hash;
 pub mod image;
 pub mod import;
