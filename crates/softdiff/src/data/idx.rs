@@ -39,12 +39,18 @@ pub fn find(folder: &Path) -> Vec<(PathBuf, Split)> {
 
 /// Opens the picture files of one part.
 pub fn open_files(files: &[PathBuf]) -> Result<Opened, DataError> {
+    let read = |path: &PathBuf| {
+        read_within(path, MAX_FILE_BYTES).and_then(|bytes| unpacked(bytes, &path.display().to_string()))
+    };
+    open_all(files.iter().map(|path| (path.clone(), read(path))))
+}
+
+/// The same for picture files in memory.
+pub fn open_all(files: impl IntoIterator<Item = (PathBuf, Result<Vec<u8>, FileError>)>) -> Result<Opened, DataError> {
     let mut parts: Vec<Box<dyn Pictures>> = Vec::new();
-    for path in files {
-        let file = path.display().to_string();
-        let bytes = read_within(path, MAX_FILE_BYTES).and_then(|bytes| unpacked(bytes, &file));
-        let bytes = bytes.map_err(|error| DataError::file(&file, error))?;
-        parts.push(Box::new(open(path, bytes)?));
+    for (path, bytes) in files {
+        let bytes = bytes.map_err(|error| DataError::file(path.display().to_string(), error))?;
+        parts.push(Box::new(open(&path, bytes)?));
     }
     let labelled = parts.iter().all(|part| part.label(0).is_some());
     let classes = if labelled { class_names(&parts) } else { Vec::new() };
@@ -58,7 +64,7 @@ fn class_names(parts: &[Box<dyn Pictures>]) -> Vec<String> {
 }
 
 /// Pictures, with the labels of the file beside it if there is one.
-pub fn open(path: &Path, bytes: Vec<u8>) -> Result<Raw, DataError> {
+fn open(path: &Path, bytes: Vec<u8>) -> Result<Raw, DataError> {
     let mut raw = read_pictures(&bytes).map_err(|error| DataError::file(path.display().to_string(), error))?;
     raw.name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(beside) = labels_beside(path) {

@@ -66,6 +66,15 @@ impl Source {
             None if path.is_dir() => open_folder(path, split)?,
             None => open_file(path, split)?,
         };
+        Source::with_pictures(path, opened)
+    }
+
+    /// A file that is already in memory; `path` only names it (and tells where the labels of an IDX file would lie).
+    pub fn from_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Source, DataError> {
+        Source::with_pictures(path, open_bytes(path, bytes, split)?)
+    }
+
+    fn with_pictures(path: &Path, opened: Opened) -> Result<Source, DataError> {
         if opened.pictures.is_empty() {
             return Err(DataError::Empty { path: path.into(), ignored: opened.ignored });
         }
@@ -140,12 +149,17 @@ fn open_folder(path: &Path, split: Split) -> Result<Opened, DataError> {
 }
 
 fn open_file(path: &Path, split: Split) -> Result<Opened, DataError> {
-    let name = path.display().to_string();
-    let bad = |error: FileError| match error {
+    let bytes = read_within(path, MAX_FILE_BYTES).map_err(|error| match error {
         FileError::Io(source) => DataError::Io { path: path.into(), source },
-        error => DataError::file(&name, error),
-    };
-    let bytes = read_within(path, MAX_FILE_BYTES).and_then(|bytes| unpacked(bytes, &name)).map_err(bad)?;
+        error => DataError::file(path.display().to_string(), error),
+    })?;
+    open_bytes(path, bytes, split)
+}
+
+fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataError> {
+    let name = path.display().to_string();
+    let bad = |error: FileError| DataError::file(&name, error);
+    let bytes = unpacked(bytes, &name).map_err(bad)?;
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         let index = zip::Index::open(&bytes, packed::ZIP_RULES).map_err(|error| bad(error.into()))?;
         return if npz::recognise(&index) {
@@ -168,11 +182,10 @@ fn open_file(path: &Path, split: Split) -> Result<Opened, DataError> {
         return Ok(Opened { format: "NumPy array", pictures: Box::new(pictures), classes: Vec::new(), ignored: 0 });
     }
     if parquet::recognise(&bytes) {
-        return parquet::open_files(&[path.into()]);
+        return parquet::open_all([(file_name(path), Ok(bytes))]);
     }
     if idx::recognise(&bytes) {
-        drop(bytes);
-        return idx::open_files(&[path.into()]);
+        return idx::open_all([(path.into(), Ok(bytes))]);
     }
     if cifar::is_batch(&file_name(path)) {
         return cifar::open_file(&file_name(path), &bytes);

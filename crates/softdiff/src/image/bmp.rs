@@ -61,7 +61,7 @@ impl Header {
         let compression = cursor.u32().map_err(cut)?;
         cursor.take(12).map_err(cut)?; // Size of the data, resolution.
         let colours = cursor.u32().map_err(cut)?;
-        check_size(width.into(), height.unsigned_abs().into(), 3, bytes)?;
+        check_size(width.into(), height.unsigned_abs().into(), 3, bits.into(), bytes)?;
         match (bits, compression) {
             (8 | 24 | 32, UNCOMPRESSED) => {}
             (32, BIT_FIELDS) => {

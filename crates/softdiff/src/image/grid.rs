@@ -29,9 +29,9 @@ pub fn compose(width: usize, height: usize, channels: usize, pixels: &[u8], colu
     Picture { width: grid_width, height: grid_height, channels, pixels: grid }
 }
 
-/// The number of columns that makes `count` cells of this size about as wide as high.
-pub fn square_columns(count: usize, width: usize, height: usize) -> usize {
-    ((count * height) as f64 / width.max(1) as f64).sqrt().ceil().max(1.0) as usize
+/// The number of columns that gives `count` pictures about as many rows.
+pub fn square_columns(count: usize) -> usize {
+    count.isqrt() + usize::from(count.isqrt().pow(2) < count)
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
         let zoomed = compose(2, 1, 3, &[1, 2, 3, 4, 5, 6], 1, 2);
         assert_eq!((zoomed.width, zoomed.height), (6, 4));
         assert_eq!(zoomed.pixels[6 * 3 + 3..6 * 3 + 15], [1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6]);
-        assert_eq!(square_columns(64, 64, 64), 8);
+        assert_eq!([1, 2, 63, 64, 65].map(square_columns), [1, 2, 8, 8, 9]);
     }
 
     #[test]

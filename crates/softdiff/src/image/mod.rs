@@ -142,20 +142,21 @@ fn over_white(sample: u8, alpha: u8) -> u8 {
     ((u32::from(sample) * alpha + 255 * (255 - alpha) + 127) / 255) as u8
 }
 
-/// Refuses sizes beyond the limits, before anything is allocated; gives `width * height * bytes_per_pixel`.
-fn check_size(width: u64, height: u64, bytes_per_pixel: u64, file: &[u8]) -> Result<usize, ImageError> {
+/// Refuses sizes beyond the limits, before anything is allocated; gives the bytes of the decoded picture. `stored_bits` is
+/// what a pixel takes in the file once unpacked: less than decoded, when it is an index into a palette.
+fn check_size(width: u64, height: u64, decoded: u64, stored_bits: u64, file: &[u8]) -> Result<usize, ImageError> {
     if width == 0 || height == 0 {
         return Err(ImageError::Empty { width, height });
     }
     if width > MAX_SIDE as u64 || height > MAX_SIDE as u64 {
         return Err(ImageError::Side { width, height, limit: MAX_SIDE as u64 });
     }
-    let bytes = width * height * bytes_per_pixel;
+    let bytes = width * height * decoded;
     if bytes > MAX_ALLOCATION {
         return Err(ImageError::Allocation { bytes, limit: MAX_ALLOCATION });
     }
     let file = file.len() as u64;
-    if bytes > file * MAX_EXPANSION + FREE_BYTES {
+    if width * height * stored_bits / 8 > file * MAX_EXPANSION + FREE_BYTES {
         return Err(ImageError::Claims { width, height, file });
     }
     Ok(bytes as usize)

@@ -13,12 +13,12 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     decoder.set_ignore_text_chunk(true);
     let header = decoder.read_header_info().map_err(explain)?;
-    check_size(header.width.into(), header.height.into(), 4, bytes)?;
+    let stored_bits = header.color_type.samples() as u64 * u64::from(header.bit_depth as u8);
+    check_size(header.width.into(), header.height.into(), 4, stored_bits, bytes)?;
     let mut reader = decoder.read_info().map_err(explain)?;
     let (colour, _) = reader.output_color_type();
     let samples = reader.output_buffer_size().ok_or_else(|| damaged("a size that overflows"))?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
-    check_size(width as u64, height as u64, colour.samples() as u64, bytes)?;
     let mut pixels = vec![0; samples];
     reader.next_frame(&mut pixels).map_err(explain)?;
     let (channels, pixels) = match colour {

@@ -24,7 +24,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     }
     at += 1; // One white space after the last number.
     let depth = if most > 255 { 2 } else { 1 };
-    let samples = check_size(width, height, channels * depth, bytes)?;
+    let samples = check_size(width, height, channels * depth, 8 * channels * depth, bytes)?;
     let data = bytes.get(at..).and_then(|data| data.get(..samples)).ok_or(ImageError::Truncated { format: FORMAT })?;
     let scale = |sample: u64| ((sample.min(most) * 255 + most / 2) / most) as u8;
     let pixels = match depth {

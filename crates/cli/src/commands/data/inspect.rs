@@ -176,7 +176,7 @@ fn write_grid(source: &Source, survey: &Survey, file: &Path) -> Outcome {
         .filter_map(|index| source.read(index).and_then(|picture| transform.apply(picture)).ok())
         .flat_map(|picture| picture.pixels)
         .collect();
-    let columns = grid::square_columns(count, cell_width, cell_height);
+    let columns = grid::square_columns(count);
     let zoom = (GRID_SIDE / cell_width.max(cell_height)).max(1);
     let grid = grid::compose(cell_width, cell_height, channels, &pictures, columns, zoom);
     let bytes = png::encode(grid.width, grid.height, grid.channels, &grid.pixels);

@@ -62,12 +62,17 @@ pub fn find(folder: &Path) -> Vec<(PathBuf, Split)> {
 
 /// Reads the files, one after the other.
 pub fn open_files(files: &[PathBuf]) -> Result<Opened, DataError> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    open_all(files.iter().map(|path| (name(path), read_within(path, MAX_FILE_BYTES))))
+}
+
+/// The same for files in memory.
+pub fn open_all(files: impl IntoIterator<Item = (String, Result<Vec<u8>, FileError>)>) -> Result<Opened, DataError> {
     let mut classes = Vec::new();
     let mut parts: Vec<Box<dyn Pictures>> = Vec::new();
-    for path in files {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let file = read_within(path, MAX_FILE_BYTES).and_then(|bytes| File::read(name, bytes, &mut classes));
-        parts.push(Box::new(file.map_err(|error| DataError::file(path.display().to_string(), error))?));
+    for (name, bytes) in files {
+        let file = bytes.and_then(|bytes| File::read(name.clone(), bytes, &mut classes));
+        parts.push(Box::new(file.map_err(|error| DataError::file(name, error))?));
     }
     Ok(Opened { format: "Parquet", pictures: Box::new(Chain(parts)), classes, ignored: 0 })
 }

@@ -131,7 +131,7 @@ impl Frame {
             return Err(unsupported("a number of components other than 1, 3 and 4"));
         }
         let (width, height) = (u16::from_be_bytes([w1, w0]), u16::from_be_bytes([h1, h0]));
-        check_size(width.into(), height.into(), count.into(), file)?;
+        check_size(width.into(), height.into(), count.into(), 8 * u64::from(count), file)?;
         let (width, height) = (usize::from(width), usize::from(height));
         let specs = specs.get(..3 * usize::from(count)).ok_or_else(cut)?.as_chunks::<3>().0;
         let factors = || specs.iter().map(|&[_, factors, _]| (usize::from(factors >> 4), usize::from(factors & 15)));
