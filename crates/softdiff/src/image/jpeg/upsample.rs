@@ -39,7 +39,7 @@ impl<'a> Rows<'a> {
             }
             (1, 2) => {
                 let (near, far) = vertical(plane, y);
-                let bias = if y % 2 == 0 { 1 } else { 2 };
+                let bias = if y.is_multiple_of(2) { 1 } else { 2 };
                 let mixed =
                     near.iter().zip(far).map(|(&near, &far)| (3 * u16::from(near) + u16::from(far) + bias) >> 2);
                 self.out.clear();
@@ -68,7 +68,7 @@ fn line(plane: &Plane, y: usize) -> &[u8] {
 
 /// The row that pixel row `y` falls in, and the one it is nearest to; rows beyond an edge repeat it.
 fn vertical(plane: &Plane, y: usize) -> (&[u8], &[u8]) {
-    let far = if y % 2 == 0 { (y / 2).saturating_sub(1) } else { y / 2 + 1 };
+    let far = if y.is_multiple_of(2) { (y / 2).saturating_sub(1) } else { y / 2 + 1 };
     (line(plane, y / 2), line(plane, far))
 }
 
