@@ -9,14 +9,14 @@ pub type Outcome = Result<(), Failure>;
 /// A failed command: exit 1 when the user can act on it, 2 for bad usage.
 #[derive(Debug)]
 pub struct Failure {
-    error: Box<dyn Error>,
+    error: Box<dyn Error + Send + Sync>,
     hint: Option<String>,
     code: u8,
 }
 
 impl Failure {
     /// A failure for a reason the user can act on (exit code 1).
-    pub fn new(error: impl Into<Box<dyn Error>>) -> Self {
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Failure { error: error.into(), hint: None, code: 1 }
     }
 
@@ -41,7 +41,7 @@ impl Failure {
     }
 }
 
-impl<E: Error + 'static> From<E> for Failure {
+impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::new(error)
     }

@@ -33,7 +33,7 @@ fn numbers(path: impl AsRef<Path>) -> Vec<u8> {
 #[test]
 fn the_average_is_written_as_python_would() {
     let out = folder("average").join("tiny.safetensors");
-    let run = softdiff(&["import", TINY, "--out", out.to_str().unwrap()]);
+    let run = softdiff(&["import", TINY, "--names", "official", "--out", out.to_str().unwrap()]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     assert!(run.stdout.is_empty());
     assert!(text(&run.stderr).contains("ema weights of step 3, 157 tensors"));
@@ -48,7 +48,17 @@ fn the_average_is_written_as_python_would() {
 #[test]
 fn the_trained_weights_are_others_and_json_is_one_object() {
     let out = folder("model").join("tiny.safetensors");
-    let run = softdiff(&["import", TINY, "--weights", "model", "--json", "--out", out.to_str().unwrap()]);
+    let run = softdiff(&[
+        "import",
+        TINY,
+        "--names",
+        "official",
+        "--weights",
+        "model",
+        "--json",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
     let facts: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(facts["weights"], "model");
     assert_eq!(facts["tensors"], 157);
@@ -57,10 +67,24 @@ fn the_trained_weights_are_others_and_json_is_one_object() {
 }
 
 #[test]
+fn by_default_the_weights_get_our_names_and_the_network_is_told() {
+    let out = folder("ours").join("tiny.safetensors");
+    let run = softdiff(&["import", TINY, "--out", out.to_str().unwrap()]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let bytes = fs::read(&out).unwrap();
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header]).unwrap();
+    let network: serde_json::Value = serde_json::from_str(header["__metadata__"]["network"].as_str().unwrap()).unwrap();
+    assert_eq!((&network["channels"], &network["image_size"]), (&8.into(), &32.into()));
+    assert_eq!(header["down.0.res.0.conv0.weight"]["shape"], serde_json::json!([8, 3, 3, 8]));
+    assert_eq!(header["middle.attention.query.weight"]["shape"], serde_json::json!([16, 1, 1, 16]));
+}
+
+#[test]
 fn an_existing_file_is_replaced_only_by_force() {
     let out = folder("existing").join("precious.safetensors");
     fs::write(&out, "precious").unwrap();
-    let arguments = ["import", TINY, "--out", out.to_str().unwrap()];
+    let arguments = ["import", TINY, "--names", "official", "--out", out.to_str().unwrap()];
     let run = softdiff(&arguments);
     assert_eq!(run.status.code(), Some(1));
     assert!(text(&run.stderr).contains("exists already\nhint: choose another --out, or add --force"));

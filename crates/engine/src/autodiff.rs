@@ -1,7 +1,7 @@
 //! Reverse-mode gradients as a graph transformation: every gradient rule adds operations to the same graph.
 
 use crate::error::{Error, Result};
-use crate::{Graph, Var};
+use crate::{Graph, Leaf, Var};
 
 impl Graph {
     /// The gradients of the scalar `loss` with respect to each of `wrt`, as new tensors of this graph.
@@ -47,6 +47,11 @@ impl Graph {
             for ((input, gradient), wanted) in node.inputs.iter().zip(result).zip(wanted) {
                 if let (Some(gradient), true) = (gradient, wanted) {
                     debug_assert_eq!(self.shape(gradient), self.shape(*input), "gradient of {}", node.op.name());
+                    // A parameter's gradient goes to the optimiser, which reads either.
+                    let gradient = match self.leaf(*input) {
+                        Leaf::Param(_) => gradient,
+                        _ => self.cast(gradient, self.precision(*input))?,
+                    };
                     arrived[input.index()].push(gradient);
                 }
             }

@@ -83,6 +83,16 @@ pub enum Error {
         /// The value.
         value: String,
     },
+    /// The GPU, its driver or one of its libraries failed.
+    #[error("{what}: {problem}")]
+    Device {
+        /// What was being done.
+        what: String,
+        /// What the driver or library said.
+        problem: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// A weight file could not be read or written.
     #[error("{path}: {problem}")]
     File {

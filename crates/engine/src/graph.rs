@@ -16,6 +16,15 @@ impl Var {
     }
 }
 
+/// How a backend may store a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// In the executor's element type.
+    Full,
+    /// In 16 bits, where the backend computes with such activations; else like `Full`.
+    Half,
+}
+
 /// One recorded operation.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -74,6 +83,7 @@ pub struct ParamSpec {
 
 struct Tensor {
     shape: Shape,
+    precision: Precision,
     leaf: Leaf,
 }
 
@@ -94,9 +104,9 @@ impl Graph {
         Self::default()
     }
 
-    fn tensor(&mut self, shape: Shape, leaf: Leaf) -> Var {
+    fn tensor(&mut self, shape: Shape, precision: Precision, leaf: Leaf) -> Var {
         let var = Var(self.tensors.len() as u32);
-        self.tensors.push(Tensor { shape, leaf });
+        self.tensors.push(Tensor { shape, precision, leaf });
         var
     }
 
@@ -121,7 +131,7 @@ impl Graph {
             let first = self.shape(*first).clone();
             return Err(Error::Duplicate { kind: "input", name: name.into(), first, second: shape });
         }
-        let var = self.tensor(shape, Leaf::Input(self.inputs.len()));
+        let var = self.tensor(shape, Precision::Full, Leaf::Input(self.inputs.len()));
         self.inputs.push((name.into(), var));
         Ok(var)
     }
@@ -143,7 +153,7 @@ impl Graph {
             let first = self.params[index].0.shape.clone();
             return Err(Error::Duplicate { kind: "parameter", name, first, second: shape });
         }
-        let var = self.tensor(shape.clone(), Leaf::Param(self.params.len()));
+        let var = self.tensor(shape.clone(), Precision::Full, Leaf::Param(self.params.len()));
         self.param_index.insert(name.clone(), self.params.len());
         self.params.push((ParamSpec { name, shape, init, trainable }, var));
         Ok(var)
@@ -157,7 +167,7 @@ impl Graph {
             let found = Shape::from([values.len()]);
             return Err(Error::ShapeMismatch { kind: "constant", name: String::new(), expected: shape, found });
         }
-        Ok(self.tensor(shape, Leaf::Constant(values.into())))
+        Ok(self.tensor(shape, Precision::Full, Leaf::Constant(values.into())))
     }
 
     /// Runs `build` with `name` appended to the names of parameters and to the places in error messages.
@@ -206,7 +216,10 @@ impl Graph {
             inputs: shapes.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", "),
         })?;
         let node = self.nodes.len();
-        let outputs: Vec<Var> = outputs.into_iter().map(|s| self.tensor(s, Leaf::Computed(node))).collect();
+        let precisions: Vec<Precision> = inputs.iter().map(|&v| self.precision(v)).collect();
+        let precisions = op.precisions(&precisions, outputs.len());
+        let outputs: Vec<Var> =
+            outputs.into_iter().zip(precisions).map(|(s, p)| self.tensor(s, p, Leaf::Computed(node))).collect();
         let scope = match self.nodes.last() {
             Some(last) if *last.scope == *self.scope => last.scope.clone(),
             _ => self.scope.as_str().into(),
@@ -223,6 +236,11 @@ impl Graph {
     /// The shape of a tensor.
     pub fn shape(&self, var: Var) -> &Shape {
         &self.tensors[var.index()].shape
+    }
+
+    /// How a tensor may be stored.
+    pub fn precision(&self, var: Var) -> Precision {
+        self.tensors[var.index()].precision
     }
 
     /// Where a tensor comes from.
@@ -252,6 +270,10 @@ impl Graph {
 
     pub(crate) fn shape_at(&self, index: usize) -> &Shape {
         &self.tensors[index].shape
+    }
+
+    pub(crate) fn precision_at(&self, index: usize) -> Precision {
+        self.tensors[index].precision
     }
 
     pub(crate) fn leaf_at(&self, index: usize) -> &Leaf {

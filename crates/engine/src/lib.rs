@@ -7,7 +7,9 @@
 
 mod autodiff;
 pub mod cpu;
+pub mod cuda;
 mod error;
+pub mod examples;
 mod graph;
 pub mod op;
 pub mod optim;
@@ -18,7 +20,7 @@ mod scalar;
 mod shape;
 
 pub use error::{Error, Result};
-pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Var};
+pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Precision, Var};
 pub use params::Params;
 pub use plan::{Place, Plan};
 pub use scalar::Scalar;

@@ -93,6 +93,18 @@ impl<T: Scalar> Params<T> {
         Ok(())
     }
 
+    /// Replaces values without asking whether they are finite: what a run computed, not what a file claims.
+    pub(crate) fn overwrite(&mut self, name: &str, values: &[T]) -> Result<()> {
+        let index = self.index(name)?;
+        self.values[index].copy_from_slice(values);
+        Ok(())
+    }
+
+    /// Sets every value.
+    pub fn fill(&mut self, value: T) {
+        self.values.iter_mut().for_each(|v| v.fill(value));
+    }
+
     fn index(&self, name: &str) -> Result<usize> {
         self.specs.iter().position(|s| s.name == name).ok_or_else(|| Error::Unknown {
             kind: "parameter",
@@ -158,7 +170,8 @@ impl<T: Scalar> Params<T> {
     pub fn write_safetensors(&self, metadata: &[(&str, String)]) -> std::result::Result<Vec<u8>, ReadError> {
         let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
         let views = self.specs.iter().zip(&self.values).map(|(spec, values)| (&spec.name, Stored { spec, values }));
-        safetensors::serialize(views, Some(metadata)).map_err(|e| ReadError::Format(e.to_string()))
+        safetensors::serialize(views, (!metadata.is_empty()).then_some(metadata))
+            .map_err(|e| ReadError::Format(e.to_string()))
     }
 
     /// Reads a safetensors file.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::op::Op;
-use crate::{Graph, Leaf, ParamSpec, Shape, Var};
+use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,10 +42,28 @@ pub struct Plan {
     constants: Vec<Arc<[f64]>>,
     arena: usize,
     unshared: usize,
+    sizes: Vec<usize>,
+    unit_bytes: usize,
 }
 
-/// Tensors begin at multiples of this many elements (128 bytes of `f32`).
-const GRAIN: usize = 32;
+/// How a backend stores tensors, in units of its choice.
+pub(crate) struct Storage<'a> {
+    /// Units of one element in full and in half precision.
+    pub units: [usize; 2],
+    /// Tensors begin at multiples of this many units.
+    pub grain: usize,
+    /// Bytes of a unit.
+    pub unit_bytes: usize,
+    /// Units of scratch memory that an operation needs.
+    pub scratch: &'a mut dyn FnMut(&Node, &Graph) -> Result<usize>,
+}
+
+impl Storage<'_> {
+    fn size(&self, graph: &Graph, var: usize) -> usize {
+        let units = self.units[usize::from(graph.precision_at(var) == Precision::Half)];
+        graph.shape_at(var).numel() * units
+    }
+}
 
 /// Memory that is needed from step `first` to step `last`.
 struct Interval {
@@ -63,7 +81,20 @@ impl Interval {
 
 impl Plan {
     /// Plans the operations that `outputs` need; those tensors keep their values after a run.
+    ///
+    /// Units are elements, whatever their type: this is the CPU's plan.
     pub fn new(graph: &Graph, outputs: &[Var]) -> Result<Plan> {
+        let mut scratch = |node: &Node, graph: &Graph| {
+            let inputs: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+            let outputs: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
+            Ok(node.op.scratch(&inputs, &outputs))
+        };
+        // 32 elements are 128 bytes of f32.
+        Plan::stored(graph, outputs, Storage { units: [1, 1], grain: 32, unit_bytes: 4, scratch: &mut scratch })
+    }
+
+    /// Plans for a backend with its own storage.
+    pub(crate) fn stored(graph: &Graph, outputs: &[Var], storage: Storage) -> Result<Plan> {
         let count = graph.tensor_count();
         let mut needed = vec![false; count];
         outputs.iter().for_each(|v| needed[v.index()] = true);
@@ -94,7 +125,7 @@ impl Plan {
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             steps.push(Step {
                 flops: node.op.flops(&input_shapes, &output_shapes),
-                scratch: (0, node.op.scratch(&input_shapes, &output_shapes)),
+                scratch: (0, (storage.scratch)(node, graph)?),
                 op: node.op.clone(),
                 inputs: node.inputs.clone(),
                 outputs: node.outputs.clone(),
@@ -107,12 +138,12 @@ impl Plan {
         let mut intervals = Vec::new();
         for (at, step) in steps.iter().enumerate() {
             for var in step.outputs.iter().map(|v| v.index()) {
-                let size = graph.shape_at(var).numel();
+                let size = storage.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
             intervals.push((None, Interval { first: at, last: at, size: step.scratch.1, offset: 0 }));
         }
-        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(GRAIN));
+        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(storage.grain));
         let arena = assign(&mut intervals.iter_mut().map(|(_, i)| i).collect::<Vec<_>>());
         let unshared = intervals.iter().filter(|(var, _)| var.is_some()).map(|(_, i)| i.size).sum();
 
@@ -148,6 +179,8 @@ impl Plan {
             constants,
             arena,
             unshared,
+            sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
+            unit_bytes: storage.unit_bytes,
         };
         plan.check_disjoint()?;
         Ok(plan)
@@ -157,7 +190,7 @@ impl Plan {
     fn check_disjoint(&self) -> Result<()> {
         for step in &self.steps {
             let span = |&var: &Var| match self.place(var) {
-                Place::Arena(offset) => Some((offset, offset + self.shape(var).numel())),
+                Place::Arena(offset) => Some((offset, offset + self.sizes[var.index()])),
                 _ => None,
             };
             let mut written: Vec<(usize, usize)> = step.outputs.iter().filter_map(span).collect();
@@ -221,7 +254,12 @@ impl Plan {
         self.steps.is_empty()
     }
 
-    /// Elements of the arena: the planned peak of activations, gradients and scratch.
+    /// Bytes of the arena: the planned peak of activations, gradients and scratch (on the CPU, in `f32`).
+    pub fn arena_bytes(&self) -> usize {
+        self.arena * self.unit_bytes
+    }
+
+    /// Units (on the CPU, elements) of the arena.
     pub fn arena_elements(&self) -> usize {
         self.arena
     }
@@ -279,11 +317,11 @@ impl fmt::Display for Plan {
         for (name, count, flops) in kinds {
             writeln!(f, "{name:<28} {count:>6} {:>12.3}", flops as f64 * 1e-9)?;
         }
-        let mib = |elements: usize| elements as f64 * 4.0 / (1 << 20) as f64;
+        let mib = |units: usize| (units * self.unit_bytes) as f64 / (1 << 20) as f64;
         writeln!(f, "{:<28} {:>6} {:>12.3}", "total", self.steps.len(), self.flops() as f64 * 1e-9)?;
         write!(
             f,
-            "planned peak {:.1} MiB in f32; without reuse {:.1} MiB ({:.1} times as much)",
+            "planned peak {:.1} MiB; without reuse {:.1} MiB ({:.1} times as much)",
             mib(self.arena),
             mib(self.unshared),
             self.unshared as f64 / self.arena.max(1) as f64

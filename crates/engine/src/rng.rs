@@ -118,7 +118,7 @@ fn ln_unit(x: f32) -> f32 {
     let p = p * f - 1.666_805_7e-1;
     let p = p * f + 2.000_071_5e-1;
     let p = p * f - 2.499_999_4e-1;
-    let p = p * f + 3.333_333_1e-1;
+    let p = p * f + 3.333_333e-1;
     let y = f * z * p;
     let y = y + exponent * -2.121_944_4e-4;
     let y = y - 0.5 * z;

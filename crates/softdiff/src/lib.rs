@@ -10,6 +10,7 @@ pub mod image;
 pub mod import;
 pub mod network;
 mod shown;
+pub mod train;
 
 pub use bytes::BytesError;
 pub use softdiff_engine as engine;

@@ -33,8 +33,8 @@ const BLOCKS: &[Block] = &[
     Block { case: "conv1x1", build: |b, x, _| b.conv(x, ["", ""], 1, 20, 1.0, softdiff::engine::op::Window::same(1)) },
     Block { case: "fir_down", build: |b, x, _| b.graph.fir_down(x, [1.0, 3.0, 3.0, 1.0]) },
     Block { case: "fir_up", build: |b, x, _| b.graph.fir_up(x, [1.0, 3.0, 3.0, 1.0]) },
-    Block { case: "pyramid_down", build: |b, x, _| b.pyramid(x, 16) },
-    Block { case: "pyramid_down_rect", build: |b, x, _| b.pyramid(x, 16) },
+    Block { case: "pyramid_down", build: |b, x, _| b.pyramid(x, None, 16) },
+    Block { case: "pyramid_down_rect", build: |b, x, _| b.pyramid(x, None, 16) },
     Block { case: "norm_silu_groups32", build: |b, x, _| b.norm(x, "", "GroupNorm_0.", true) },
     Block { case: "norm_silu_groups6", build: |b, x, _| b.norm(x, "", "GroupNorm_0.", true) },
 ];
@@ -324,6 +324,24 @@ fn the_tiny_networks_hold_at_extreme_noise_levels() {
         let error = relative(double.values(double.out), &exact);
         assert!(error < 1e-11, "{name}: f64 output is off by {error:e}");
     }
+}
+
+#[test]
+fn an_imported_checkpoint_computes_what_the_official_network_computes() {
+    let golden = Golden::read("tiny.out");
+    let facts: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(common::golden("tiny.json")).unwrap()).unwrap();
+    let golden = Golden { json: facts, ..golden };
+    let checkpoint = softdiff::import::ScoreSdeCheckpoint::read(common::golden("tiny.pth")).unwrap();
+    let find = |name: &str, _: &[usize]| checkpoint.ema.iter().find(|(n, _)| n == name).unwrap().1.data.clone();
+    let sigma = golden.values("sigma");
+    let exact = nhwc(&golden.values("out64"), &[2, 3, 32, 32]);
+    let mut single = network::<f32>(&golden, 2, find);
+    single.evaluate(&golden, &sigma, &sigma);
+    assert!(relative(single.values(single.out), &exact) < 1e-5);
+    let mut double = network::<f64>(&golden, 2, find);
+    double.evaluate(&golden, &sigma, &sigma);
+    assert!(relative(double.values(double.out), &exact) < 1e-12);
 }
 
 /// 62.7 million parameters each: `cargo test --release --test ncsnpp -- --ignored` (half a minute, 4 GB).

@@ -7,9 +7,11 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::archive::ArchiveError;
+use softdiff::engine::Params;
 use softdiff::import::score_sde::Tensor;
 use softdiff::import::{ImportError, ScoreSdeCheckpoint, write_safetensors};
-use std::collections::BTreeMap;
+use softdiff::network::{Correspondence, UNetConfig};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -31,6 +33,12 @@ pub struct Import {
     /// Which weights to write: the moving average, used for sampling, or those last trained.
     #[arg(long, value_enum, default_value_t = Weights::Ema)]
     weights: Weights,
+    /// Whose parameter names and layouts to write.
+    #[arg(long, value_enum, default_value_t = Names::Softdiff)]
+    names: Names,
+    /// The side of the images the network was trained on, if it is not the published one.
+    #[arg(long, value_name = "PIXELS")]
+    image_size: Option<usize>,
     /// List the parameters and the state of training; write nothing.
     #[arg(long, conflicts_with_all = ["out", "force"])]
     inspect: bool,
@@ -39,11 +47,23 @@ pub struct Import {
     force: bool,
 }
 
+/// Tensors by name.
+type Tensors = Vec<(String, Tensor)>;
+
 /// The two sets of weights in a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Weights {
     Ema,
     Model,
+}
+
+/// Whose names.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Names {
+    /// Ours: what `softdiff` loads.
+    Softdiff,
+    /// score_sde's.
+    Official,
 }
 
 impl Weights {
@@ -84,9 +104,18 @@ impl Import {
     }
 
     fn write(&self, checkpoint: ScoreSdeCheckpoint, out: &Path, json: bool) -> Outcome {
-        let metadata = self.metadata(&checkpoint);
+        let mut metadata = self.metadata(&checkpoint);
         let step = checkpoint.step;
-        let tensors = translate(checkpoint, self.weights);
+        let mut tensors = match self.weights {
+            Weights::Ema => checkpoint.ema,
+            Weights::Model => checkpoint.model,
+        };
+        if self.names == Names::Softdiff {
+            let config;
+            (config, tensors) = translate(&tensors, self.image_size)?;
+            metadata.insert("format".into(), "softdiff".into());
+            metadata.insert("network".into(), serde_json::to_string(&config)?);
+        }
         atomic_file::write(out, |file| write_safetensors(file, &tensors, &metadata)).map_err(|error| {
             Failure::new(format!("cannot write {}: {error}", out.display())).hint("check the folder and the free space")
         })?;
@@ -116,12 +145,20 @@ impl Import {
     }
 }
 
-/// The weights to write, under the names to write: the one place where official names and layouts may change.
-fn translate(checkpoint: ScoreSdeCheckpoint, weights: Weights) -> Vec<(String, Tensor)> {
-    match weights {
-        Weights::Ema => checkpoint.ema,
-        Weights::Model => checkpoint.model,
-    }
+/// The network and its weights under our names and in our layouts.
+fn translate(official: &Tensors, image_size: Option<usize>) -> Result<(UNetConfig, Tensors), Failure> {
+    let shapes: Vec<(&str, &[usize])> = official.iter().map(|(n, t)| (n.as_str(), t.shape.as_slice())).collect();
+    let config = UNetConfig::from_official(&shapes, image_size)
+        .map_err(|error| Failure::new(error).hint("--names official keeps the file's own names"))?;
+    let (graph, net) = config.graph(1)?;
+    let by_name: HashMap<&str, &Tensor> = official.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let find = |name: &str| by_name.get(name).map(|t| (t.shape.clone(), t.data.clone()));
+    let mut params = Params::<f32>::zeros(&graph);
+    Correspondence::load_all(&net.correspondence, &mut params, &find)?;
+    let named = params.specs().iter().enumerate().map(|(index, spec)| {
+        (spec.name.clone(), Tensor { shape: spec.shape.to_vec(), data: params.value(index).to_vec() })
+    });
+    Ok((config, named.collect()))
 }
 
 /// The remedy for each kind of refusal.

@@ -1,6 +1,8 @@
 //! One module per verb.
 
+mod bench;
 mod data;
+mod doctor;
 mod import;
 
 use crate::diagnostics::Outcome;
@@ -9,7 +11,9 @@ use clap::Subcommand;
 /// What `softdiff` can do.
 #[derive(Subcommand)]
 pub enum Command {
+    Bench(bench::Bench),
     Data(data::Data),
+    Doctor(doctor::Doctor),
     Import(import::Import),
 }
 
@@ -17,7 +21,9 @@ impl Command {
     /// Runs the verb; with `json`, prints one object on standard output.
     pub fn run(self, json: bool) -> Outcome {
         match self {
+            Command::Bench(bench) => bench.run(json),
             Command::Data(data) => data.run(json),
+            Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
         }
     }

@@ -103,8 +103,41 @@ impl<T> Shared<T> {
     }
 }
 
-/// `out[n, y, x, :] = bias + sum over taps of x[n, y', x', :] w[:, tap, :]`; weights are `[filters, taps, channels]`.
-pub fn forward<T: Scalar>(g: &Geometry, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T], scratch: &mut [T]) {
+/// What is done to each output: `scale (value + bias + residual)`.
+pub struct Epilogue<'a, T> {
+    /// One value per output channel.
+    pub bias: Option<&'a [T]>,
+    /// One value per output.
+    pub residual: Option<&'a [T]>,
+    /// Last of all.
+    pub scale: T,
+}
+
+impl<T: Scalar> Epilogue<'_, T> {
+    const NONE: Self = Epilogue { bias: None, residual: None, scale: T::ONE };
+
+    /// Finishes `values` into `to`, which begin at channel `column` and at output `at`.
+    fn finish(&self, values: &[T], to: &mut [T], column: usize, at: usize) {
+        match self.bias {
+            Some(bias) => {
+                let bias = &bias[column..column + to.len()];
+                to.iter_mut().zip(values.iter().zip(bias)).for_each(|(to, (&v, &b))| *to = v + b);
+            }
+            None => to.copy_from_slice(values),
+        }
+        if let Some(residual) = self.residual {
+            let residual = &residual[at..at + to.len()];
+            to.iter_mut().zip(residual).for_each(|(to, &r)| *to += r);
+        }
+        if self.scale != T::ONE {
+            to.iter_mut().for_each(|to| *to *= self.scale);
+        }
+    }
+}
+
+/// `out[n, y, x, :] = sum over taps of x[n, y', x', :] w[:, tap, :]`, finished by `end`; weights are
+/// `[filters, taps, channels]`.
+pub fn forward<T: Scalar>(g: &Geometry, x: &[T], w: &[T], end: &Epilogue<T>, out: &mut [T], scratch: &mut [T]) {
     let (taps, c, k) = (g.taps(), g.channels, g.filters);
     let (zeros, packed) = scratch.split_at_mut(c);
     zeros.fill(T::ZERO);
@@ -123,7 +156,7 @@ pub fn forward<T: Scalar>(g: &Geometry, x: &[T], w: &[T], bias: Option<&[T]>, ou
         columns: k,
     };
     if k <= NARROW {
-        return walk.narrow(w, bias, out);
+        return walk.narrow(w, end, out);
     }
     let packed = &mut packed[..k.div_ceil(T::NR) * T::NR * taps * c];
     packed.par_chunks_exact_mut(taps * c * T::NR).enumerate().for_each(|(panel, chunk)| {
@@ -137,11 +170,11 @@ pub fn forward<T: Scalar>(g: &Geometry, x: &[T], w: &[T], bias: Option<&[T]>, ou
             }
         }
     });
-    walk.wide(packed, bias, out);
+    walk.wide(packed, end, out);
 }
 
-/// The adjoint of [`forward`] in `x`: `dx` from `dy`.
-pub fn input_gradient<T: Scalar>(g: &Geometry, dy: &[T], w: &[T], dx: &mut [T], scratch: &mut [T]) {
+/// `scale` times the adjoint of [`forward`] in `x`: `dx` from `dy`.
+pub fn input_gradient<T: Scalar>(g: &Geometry, dy: &[T], w: &[T], scale: T, dx: &mut [T], scratch: &mut [T]) {
     let (taps, c, k) = (g.taps(), g.channels, g.filters);
     let (zeros, packed) = scratch.split_at_mut(k);
     zeros.fill(T::ZERO);
@@ -152,7 +185,7 @@ pub fn input_gradient<T: Scalar>(g: &Geometry, dy: &[T], w: &[T], dx: &mut [T], 
         for (index, row) in chunk.chunks_exact_mut(T::NR).enumerate() {
             let (tap, filter) = (index / k, index % k);
             let from = (filter * taps + tap) * c + first;
-            row[..width].copy_from_slice(&w[from..from + width]);
+            row[..width].iter_mut().zip(&w[from..from + width]).for_each(|(row, &w)| *row = scale * w);
             row[width..].fill(T::ZERO);
         }
     });
@@ -170,7 +203,7 @@ pub fn input_gradient<T: Scalar>(g: &Geometry, dy: &[T], w: &[T], dx: &mut [T], 
         depth: k,
         columns: c,
     };
-    walk.wide(packed, None, dx);
+    walk.wide(packed, &Epilogue::NONE, dx);
 }
 
 /// Destination pixels, each gathering one source row per tap.
@@ -219,7 +252,7 @@ impl<T: Scalar> Walk<'_, T> {
     }
 
     /// Products with packed panels.
-    fn wide(&self, packed: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    fn wide(&self, packed: &[T], end: &Epilogue<T>, out: &mut [T]) {
         let (taps, n) = (self.row_taps * self.col_taps, self.columns);
         let pixels = out.len() / n;
         let panels = n.div_ceil(T::NR);
@@ -253,16 +286,10 @@ impl<T: Scalar> Walk<'_, T> {
                         let height = ROWS.min(count - group * ROWS);
                         for i in 0..height {
                             let from = &tile[i * T::NR..][..width];
-                            let to = shared.at((first + group * ROWS + i) * n + column);
+                            let at = (first + group * ROWS + i) * n + column;
                             // SAFETY: within `out`; each pixel and panel belongs to one task.
-                            let to = unsafe { std::slice::from_raw_parts_mut(to, width) };
-                            match bias {
-                                Some(bias) => {
-                                    let bias = &bias[column..column + width];
-                                    to.iter_mut().zip(from.iter().zip(bias)).for_each(|(to, (&v, &b))| *to = v + b);
-                                }
-                                None => to.copy_from_slice(from),
-                            }
+                            let to = unsafe { std::slice::from_raw_parts_mut(shared.at(at), width) };
+                            end.finish(from, to, column, at);
                         }
                     }
                 }
@@ -271,7 +298,7 @@ impl<T: Scalar> Walk<'_, T> {
     }
 
     /// Dot products, for very few output channels.
-    fn narrow(&self, w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    fn narrow(&self, w: &[T], end: &Epilogue<T>, out: &mut [T]) {
         let (taps, n) = (self.row_taps * self.col_taps, self.columns);
         let pixels = out.len() / n;
         out.par_chunks_mut(BLOCK * n).enumerate().for_each(|(block, out)| {
@@ -284,7 +311,9 @@ impl<T: Scalar> Walk<'_, T> {
                         // SAFETY: `gather` points at `depth` values per row, within `source` or `zeros`.
                         *slice = unsafe { std::slice::from_raw_parts(row[i], self.depth) };
                     }
-                    dot_taps(&slices, w, bias, out);
+                    let mut values = [T::ZERO; NARROW];
+                    dot_taps(&slices, w, &mut values[..n]);
+                    end.finish(&values[..n], out, 0, (block * BLOCK + group * ROWS + i) * n);
                 }
             }
         });
@@ -293,9 +322,9 @@ impl<T: Scalar> Walk<'_, T> {
 
 vectorized! {
     /// One pixel: a dot product per output channel.
-    fn dot_taps<T: Scalar>(rows: &[&[T]], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    fn dot_taps<T: Scalar>(rows: &[&[T]], w: &[T], out: &mut [T]) {
         for (filter, out) in out.iter_mut().enumerate() {
-            let mut sum = bias.map_or(T::ZERO, |bias| bias[filter]);
+            let mut sum = T::ZERO;
             for (tap, row) in rows.iter().enumerate() {
                 sum += dot(row, &w[(filter * rows.len() + tap) * row.len()..][..row.len()]);
             }
@@ -330,8 +359,8 @@ impl WeightPlan {
     }
 }
 
-/// The adjoint of [`forward`] in `w`: `dw` (`[filters, taps, channels]`) from `x` and `dy`.
-pub fn weight_gradient<T: Scalar>(g: &Geometry, x: &[T], dy: &[T], dw: &mut [T], scratch: &mut [T]) {
+/// `scale` times the adjoint of [`forward`] in `w`: `dw` (`[filters, taps, channels]`) from `x` and `dy`.
+pub fn weight_gradient<T: Scalar>(g: &Geometry, x: &[T], dy: &[T], scale: T, dw: &mut [T], scratch: &mut [T]) {
     let plan = WeightPlan::new(g, T::NR);
     let taps = g.taps();
     let per_tap = plan.partial / taps;
@@ -360,7 +389,7 @@ pub fn weight_gradient<T: Scalar>(g: &Geometry, x: &[T], dy: &[T], dw: &mut [T],
             let (tap, channel) = (index / g.channels, index % g.channels);
             let (lane, row) = if plan.lanes_are_channels { (channel, filter) } else { (filter, channel) };
             let tile = (lane / T::NR * blocks + row / ROWS) * ROWS + row % ROWS;
-            *dw = total[tap * per_tap + tile * T::NR + lane % T::NR];
+            *dw = scale * total[tap * per_tap + tile * T::NR + lane % T::NR];
         }
     });
 }

@@ -24,7 +24,7 @@ impl<'a, T: Scalar> View<'a, T> {
     }
 
     /// Without the first `rows` rows.
-    pub fn from_row(self, rows: usize) -> Self {
+    pub fn skip_rows(self, rows: usize) -> Self {
         View { data: &self.data[rows * self.row_stride..], ..self }
     }
 
@@ -73,7 +73,7 @@ pub fn multiply<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &
     let (data, stride) = if a.col_stride == 1 {
         (a.data, a.row_stride)
     } else {
-        packed = (0..m * depth).map(|i| a.data[i / depth * a.row_stride + i % depth * a.col_stride]).collect();
+        packed = transpose(a, m, depth);
         (packed.as_slice(), depth)
     };
     let mut tile = [T::ZERO; ROWS * 32];
@@ -95,6 +95,20 @@ pub fn multiply<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &
             }
         }
     }
+}
+
+/// The `m` x `depth` matrix `a` in row-major order, copied in square blocks that stay in the cache.
+fn transpose<T: Scalar>(a: View<T>, m: usize, depth: usize) -> Vec<T> {
+    const BLOCK: usize = 16;
+    let mut out = vec![T::ZERO; m * depth];
+    for first in (0..m).step_by(BLOCK) {
+        for k in 0..depth {
+            for i in first..(first + BLOCK).min(m) {
+                out[i * depth + k] = a.data[i * a.row_stride + k * a.col_stride];
+            }
+        }
+    }
+    out
 }
 
 /// `dot(a, b)` with 16 running sums.

@@ -4,19 +4,19 @@ use super::{Call, Operation, expect_dims, expect_inputs, expect_same};
 use crate::cpu::gemm::{View, dot, multiply, pack};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// `softmax(scale q k^T) v` for `q, k, v [n, tokens, c]`; also gives the log of each row's sum, for the reverse pass.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    scale: f64,
+    pub(crate) scale: f64,
 }
 
 /// `dq, dk, dv` from `q, k, v`, the output, the row logarithms and the output's gradient.
 #[derive(Clone, Debug)]
 pub struct AttentionGradient {
-    scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl Graph {
@@ -39,6 +39,10 @@ impl Operation for Attention {
         let inputs: [Shape; 3] = expect_inputs(inputs)?;
         let [n, t, _] = sizes(&inputs)?;
         Ok(vec![inputs[0].clone(), [n, t].into()])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![inputs[0], Precision::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -119,20 +123,19 @@ impl Operation for AttentionGradient {
         let chunks = dq.par_chunks_mut(t * c).zip(dk.par_chunks_mut(t * c)).zip(dv.par_chunks_mut(t * c));
         chunks.enumerate().for_each(|(n, ((dq, dk), dv))| {
             let one = n * t * c..(n + 1) * t * c;
-            let view = |x: &'_ [T]| -> Vec<T> { x[one.clone()].to_vec() };
-            let (q, k, v, dy, out) = (view(q), view(k), view(v), view(dy), view(out));
+            let [q, k, v, dy, out] = [q, k, v, dy, out].map(|x| &x[one.clone()]);
             let mut weights = vec![T::ZERO; t * t];
-            multiply(scale, View::rows(&q, c), t, &pack(View::rows(&k, c).transposed(), c, t), &mut weights);
+            multiply(scale, View::rows(q, c), t, &pack(View::rows(k, c).transposed(), c, t), &mut weights);
             // dP = dO V^T
             let mut slopes = vec![T::ZERO; t * t];
-            multiply(T::ONE, View::rows(&dy, c), t, &pack(View::rows(&v, c).transposed(), c, t), &mut slopes);
+            multiply(T::ONE, View::rows(dy, c), t, &pack(View::rows(v, c).transposed(), c, t), &mut slopes);
             for (row, (weights, slopes)) in weights.chunks_exact_mut(t).zip(slopes.chunks_exact_mut(t)).enumerate() {
                 let delta = dot(&dy[row * c..][..c], &out[row * c..][..c]);
                 score_slopes(weights, slopes, logs[n * t + row], delta);
             }
-            multiply(T::ONE, View::rows(&weights, t).transposed(), t, &pack(View::rows(&dy, c), t, c), dv);
-            multiply(scale, View::rows(&slopes, t), t, &pack(View::rows(&k, c), t, c), dq);
-            multiply(scale, View::rows(&slopes, t).transposed(), t, &pack(View::rows(&q, c), t, c), dk);
+            multiply(T::ONE, View::rows(&weights, t).transposed(), t, &pack(View::rows(dy, c), t, c), dv);
+            multiply(scale, View::rows(&slopes, t), t, &pack(View::rows(k, c), t, c), dq);
+            multiply(scale, View::rows(&slopes, t).transposed(), t, &pack(View::rows(q, c), t, c), dk);
         });
     }
 }

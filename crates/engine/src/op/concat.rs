@@ -12,8 +12,8 @@ pub struct Concat;
 /// A range of the last dimension.
 #[derive(Clone, Debug)]
 pub struct SliceChannels {
-    first: usize,
-    count: usize,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
 }
 
 impl Graph {
@@ -92,6 +92,7 @@ impl Operation for SliceChannels {
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         let shape = g.shape(node.inputs[0]).to_vec();
+        let precision = g.precision(node.inputs[0]);
         let after = shape[shape.len() - 1] - self.first - self.count;
         let mut parts = Vec::new();
         let zeros = |g: &mut Graph, count: usize| -> Result<Option<Var>> {
@@ -99,7 +100,11 @@ impl Operation for SliceChannels {
             shape.pop();
             shape.push(count);
             let len = shape.iter().product();
-            if count == 0 { Ok(None) } else { g.constant(shape, vec![0.0; len]).map(Some) }
+            if count == 0 {
+                return Ok(None);
+            }
+            let zeros = g.constant(shape, vec![0.0; len])?;
+            g.cast(zeros, precision).map(Some)
         };
         parts.extend(zeros(g, self.first)?);
         parts.push(only(dy)?);

@@ -1,7 +1,7 @@
 //! Two-dimensional convolution and its two adjoints, which are also each other's gradients.
 
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same, only};
-use crate::cpu::conv::{Axis, Geometry, forward, input_gradient, weight_gradient};
+use crate::cpu::conv::{Axis, Epilogue, Geometry, forward, input_gradient, weight_gradient};
 use crate::error::Result;
 use crate::{Graph, Node, Scalar, Shape, Var};
 
@@ -50,7 +50,7 @@ impl Window {
     }
 
     /// The geometry of shapes that [`Operation::shapes`] accepted.
-    fn known(&self, x: &Shape, w: &Shape) -> Geometry {
+    pub(crate) fn known(&self, x: &Shape, w: &Shape) -> Geometry {
         self.geometry(x, w).expect("shapes were checked when the node was added")
     }
 }
@@ -63,40 +63,73 @@ fn flops(g: &Geometry) -> u64 {
     2 * (g.batch * g.rows.output * g.cols.output) as u64 * (g.rows.taps * g.cols.taps * g.channels * g.filters) as u64
 }
 
-/// `y = x * w + b`: image `[n, h, w, c]`, weight `[k, r, s, c]`, optional bias `[k]`.
+/// `y = scale (x * w + b + r)`: image `[n, h, w, c]`, weight `[k, r, s, c]`, optional bias `[k]`, optional residual of
+/// the output's shape. Inputs come in this order.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
-    window: Window,
+    pub(crate) window: Window,
+    pub(crate) scale: f64,
+    pub(crate) bias: bool,
+    pub(crate) residual: bool,
 }
 
 /// The adjoint of [`Conv2d`] in the image: `dx` from `dy` and `w` (a transposed convolution).
 #[derive(Clone, Debug)]
 pub struct Conv2dInputGradient {
-    window: Window,
-    image: Shape,
+    pub(crate) window: Window,
+    pub(crate) scale: f64,
+    pub(crate) image: Shape,
 }
 
 /// The adjoint of [`Conv2d`] in the weight: `dw` from `x` and `dy`.
 #[derive(Clone, Debug)]
 pub struct Conv2dWeightGradient {
-    window: Window,
-    weight: Shape,
+    pub(crate) window: Window,
+    pub(crate) scale: f64,
+    pub(crate) weight: Shape,
 }
 
 impl Graph {
     /// Convolution (cross-correlation) of `[n, h, w, c]` with a weight `[k, r, s, c]` and an optional bias `[k]`.
     pub fn conv2d(&mut self, x: Var, weight: Var, bias: Option<Var>, window: Window) -> Result<Var> {
+        self.scaled_conv2d(x, weight, bias, None, window, 1.0)
+    }
+
+    /// `scale (convolution + residual)`: the end of a residual block in one operation.
+    pub fn residual_conv2d(
+        &mut self,
+        x: Var,
+        weight: Var,
+        bias: Option<Var>,
+        residual: Var,
+        window: Window,
+        scale: f64,
+    ) -> Result<Var> {
+        self.scaled_conv2d(x, weight, bias, Some(residual), window, scale)
+    }
+
+    fn scaled_conv2d(
+        &mut self,
+        x: Var,
+        weight: Var,
+        bias: Option<Var>,
+        residual: Option<Var>,
+        window: Window,
+        scale: f64,
+    ) -> Result<Var> {
         let mut inputs = vec![x, weight];
         inputs.extend(bias);
-        self.apply1(Conv2d { window }, &inputs)
+        inputs.extend(residual);
+        self.apply1(Conv2d { window, scale, bias: bias.is_some(), residual: residual.is_some() }, &inputs)
     }
+}
 
-    fn conv2d_input_gradient(&mut self, dy: Var, weight: Var, window: Window, image: Shape) -> Result<Var> {
-        self.apply1(Conv2dInputGradient { window, image }, &[dy, weight])
-    }
-
-    fn conv2d_weight_gradient(&mut self, x: Var, dy: Var, window: Window, weight: Shape) -> Result<Var> {
-        self.apply1(Conv2dWeightGradient { window, weight }, &[x, dy])
+impl Conv2d {
+    /// Bias and residual among the inputs.
+    pub(crate) fn extras<'a, V: ?Sized>(&self, inputs: &[&'a V]) -> (Option<&'a V>, Option<&'a V>) {
+        let bias = if self.bias { inputs.get(2).copied() } else { None };
+        let residual = if self.residual { inputs.last().copied() } else { None };
+        (bias, residual)
     }
 }
 
@@ -104,31 +137,43 @@ impl Operation for Conv2d {
     const NAME: &'static str = "conv2d";
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
-        let (x, w) = match inputs {
-            [x, w] => (x, w),
-            [x, w, b] => {
-                expect_same("bias and filters", b, &Shape::from([w.first().copied().unwrap_or(0)]))?;
-                (x, w)
-            }
-            _ => return Err(format!("takes 2 or 3 inputs, not {}", inputs.len())),
-        };
-        self.window.geometry(x, w).map(|g| vec![output_shape(&g)])
+        let count = 2 + usize::from(self.bias) + usize::from(self.residual);
+        if inputs.len() != count {
+            return Err(format!("takes {count} inputs, not {}", inputs.len()));
+        }
+        let geometry = self.window.geometry(inputs[0], inputs[1])?;
+        let out = output_shape(&geometry);
+        let (bias, residual) = self.extras(inputs);
+        if let Some(bias) = bias {
+            expect_same("bias and filters", bias, &Shape::from([geometry.filters]))?;
+        }
+        if let Some(residual) = residual {
+            expect_same("residual and output", residual, &out)?;
+        }
+        Ok(vec![out])
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
         let dy = only(dy)?;
         let (x, w) = (node.inputs[0], node.inputs[1]);
         let (image, weight) = (g.shape(x).clone(), g.shape(w).clone());
+        let (window, scale) = (self.window, self.scale);
+        let filters = weight[0];
         let mut gradients = vec![None; node.inputs.len()];
         if wanted[0] {
-            gradients[0] = Some(g.conv2d_input_gradient(dy, w, self.window, image)?);
+            gradients[0] = Some(g.apply1(Conv2dInputGradient { window, scale, image }, &[dy, w])?);
         }
         if wanted[1] {
-            gradients[1] = Some(g.conv2d_weight_gradient(x, dy, self.window, weight.clone())?);
+            gradients[1] = Some(g.apply1(Conv2dWeightGradient { window, scale, weight }, &[x, dy])?);
         }
-        if wanted.get(2) == Some(&true) {
+        if self.bias && wanted[2] {
             let sum = g.sum_axes(dy, 0..3)?;
-            gradients[2] = Some(g.reshape(sum, [weight[0]])?);
+            let sum = if scale == 1.0 { sum } else { g.scale(sum, scale)? };
+            gradients[2] = Some(g.reshape(sum, [filters])?);
+        }
+        if self.residual && wanted[wanted.len() - 1] {
+            let last = gradients.len() - 1;
+            gradients[last] = Some(if scale == 1.0 { dy } else { g.scale(dy, scale)? });
         }
         Ok(gradients)
     }
@@ -143,8 +188,9 @@ impl Operation for Conv2d {
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
         let g = self.window.known(call.input_shapes[0], call.input_shapes[1]);
-        let bias = call.inputs.get(2).copied();
-        forward(&g, call.inputs[0], call.inputs[1], bias, call.outputs[0], call.scratch);
+        let (bias, residual) = self.extras(call.inputs);
+        let end = Epilogue { bias, residual, scale: T::from_f64(self.scale) };
+        forward(&g, call.inputs[0], call.inputs[1], &end, call.outputs[0], call.scratch);
     }
 }
 
@@ -160,11 +206,12 @@ impl Operation for Conv2dInputGradient {
 
     fn gradient(&self, g: &mut Graph, node: &Node, dz: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
         let dz = only(dz)?;
+        let (window, scale) = (self.window, self.scale);
         let (dy, w) = (node.inputs[0], node.inputs[1]);
         let weight = g.shape(w).clone();
         Ok(vec![
-            if wanted[0] { Some(g.conv2d(dz, w, None, self.window)?) } else { None },
-            if wanted[1] { Some(g.conv2d_weight_gradient(dz, dy, self.window, weight)?) } else { None },
+            if wanted[0] { Some(g.scaled_conv2d(dz, w, None, None, window, scale)?) } else { None },
+            if wanted[1] { Some(g.apply1(Conv2dWeightGradient { window, scale, weight }, &[dz, dy])?) } else { None },
         ])
     }
 
@@ -178,7 +225,8 @@ impl Operation for Conv2dInputGradient {
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
         let g = self.window.known(&self.image, call.input_shapes[1]);
-        input_gradient(&g, call.inputs[0], call.inputs[1], call.outputs[0], call.scratch);
+        let scale = T::from_f64(self.scale);
+        input_gradient(&g, call.inputs[0], call.inputs[1], scale, call.outputs[0], call.scratch);
     }
 }
 
@@ -194,11 +242,12 @@ impl Operation for Conv2dWeightGradient {
 
     fn gradient(&self, g: &mut Graph, node: &Node, dz: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
         let dz = only(dz)?;
+        let (window, scale) = (self.window, self.scale);
         let (x, dy) = (node.inputs[0], node.inputs[1]);
         let image = g.shape(x).clone();
         Ok(vec![
-            if wanted[0] { Some(g.conv2d_input_gradient(dy, dz, self.window, image)?) } else { None },
-            if wanted[1] { Some(g.conv2d(x, dz, None, self.window)?) } else { None },
+            if wanted[0] { Some(g.apply1(Conv2dInputGradient { window, scale, image }, &[dy, dz])?) } else { None },
+            if wanted[1] { Some(g.scaled_conv2d(x, dz, None, None, window, scale)?) } else { None },
         ])
     }
 
@@ -212,6 +261,7 @@ impl Operation for Conv2dWeightGradient {
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
         let g = self.window.known(call.input_shapes[0], &self.weight);
-        weight_gradient(&g, call.inputs[0], call.inputs[1], call.outputs[0], call.scratch);
+        let scale = T::from_f64(self.scale);
+        weight_gradient(&g, call.inputs[0], call.inputs[1], scale, call.outputs[0], call.scratch);
     }
 }

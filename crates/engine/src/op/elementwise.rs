@@ -1,9 +1,9 @@
 //! Element by element: linear combinations, products and sums with broadcasting, and functions of one variable.
 
-use super::{Call, Operation, expect_inputs, expect_same, only};
+use super::{Call, Op, Operation, expect_inputs, expect_same, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Leaf, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// Elements of one parallel task.
@@ -12,14 +12,29 @@ pub(super) const CHUNK: usize = 16_384;
 /// `sum_i coefficients[i] * x_i` over tensors of one shape: scale, add, subtract, residual connections.
 #[derive(Clone, Debug)]
 pub struct Combine {
-    coefficients: Vec<f64>,
+    pub(crate) coefficients: Vec<f64>,
 }
 
 impl Graph {
     /// `sum c_i x_i`.
     pub fn combine(&mut self, terms: &[(f64, Var)]) -> Result<Var> {
-        let (coefficients, inputs): (Vec<f64>, Vec<Var>) = terms.iter().copied().unzip();
+        // A term that is itself a scaled tensor is taken apart, so that the scaled tensor need not exist.
+        let unscaled = terms.iter().map(|&(c, x)| match self.scaled(x) {
+            Some((factor, source)) => (c * factor, source),
+            None => (c, x),
+        });
+        let (coefficients, inputs): (Vec<f64>, Vec<Var>) = unscaled.unzip();
         self.apply1(Combine { coefficients }, &inputs)
+    }
+
+    /// `(factor, source)` if `x` is nothing but a scaled tensor.
+    fn scaled(&self, x: Var) -> Option<(f64, Var)> {
+        let Leaf::Computed(index) = self.leaf(x) else { return None };
+        let node = &self.nodes()[*index];
+        match (&node.op, &node.inputs[..]) {
+            (Op::Combine(op), [source]) => Some((op.coefficients[0], *source)),
+            _ => None,
+        }
     }
 
     /// `factor * x`.
@@ -135,7 +150,7 @@ pub enum BinaryKind {
 /// A sum or product of two tensors of equal rank, where dimensions of size 1 are repeated.
 #[derive(Clone, Debug)]
 pub struct Binary {
-    kind: BinaryKind,
+    pub(crate) kind: BinaryKind,
 }
 
 impl Operation for Binary {
@@ -144,6 +159,10 @@ impl Operation for Binary {
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
         let [a, b] = expect_inputs(inputs)?;
         broadcast(&a, &b).map(|shape| vec![shape])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![if inputs.contains(&Precision::Half) { Precision::Half } else { Precision::Full }]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -340,7 +359,7 @@ impl Function {
 /// `function(x)`.
 #[derive(Clone, Debug)]
 pub struct Unary {
-    function: Function,
+    pub(crate) function: Function,
 }
 
 impl Operation for Unary {
@@ -374,7 +393,7 @@ vectorized! {
 /// `dy * function'(x)`.
 #[derive(Clone, Debug)]
 pub struct UnaryGradient {
-    function: Function,
+    pub(crate) function: Function,
 }
 
 impl Operation for UnaryGradient {

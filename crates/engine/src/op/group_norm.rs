@@ -1,26 +1,37 @@
 //! GroupNorm, optionally fused with SiLU.
 
-use super::{Call, Operation, expect_inputs, expect_same};
+use super::{Call, Mask, Operation, expect_same};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
 /// `gamma (x - mean) / sqrt(variance + epsilon) + beta` over groups of channels, then SiLU if asked for.
 ///
-/// Inputs `x [n, ..., c]`, `gamma [c]`, `beta [c]`; outputs `y`, and mean and inverse deviation `[n, groups]`.
+/// Inputs `x [n, ..., c]`, `gamma [c]`, `beta [c]`, and optionally `shift [n, c]`, which is added to `x` first; outputs
+/// `y`, and mean and inverse deviation `[n, groups]`. With a mask, dropout follows last.
 #[derive(Clone, Debug)]
 pub struct GroupNorm {
-    groups: usize,
-    epsilon: f64,
-    silu: bool,
+    pub(crate) options: NormOptions,
 }
 
-/// `dx, dgamma, dbeta` of [`GroupNorm`] from `x, gamma, beta, mean, inverse deviation, dy`.
+/// `dx, dgamma, dbeta` (and `dshift`) of [`GroupNorm`] from `mean, inverse deviation, dy` and its inputs.
 #[derive(Clone, Debug)]
 pub struct GroupNormGradient {
-    groups: usize,
-    silu: bool,
+    pub(crate) options: NormOptions,
+}
+
+/// How a group norm is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NormOptions {
+    /// Number of groups of channels.
+    pub groups: usize,
+    /// Added to the variance.
+    pub epsilon: f64,
+    /// Whether SiLU follows.
+    pub silu: bool,
+    /// Dropout that follows last.
+    pub mask: Option<Mask>,
 }
 
 impl Graph {
@@ -34,21 +45,43 @@ impl Graph {
         epsilon: f64,
         silu: bool,
     ) -> Result<Var> {
-        self.apply1(GroupNorm { groups, epsilon, silu }, &[x, gamma, beta])
+        self.group_norm_with(x, gamma, beta, None, NormOptions { groups, epsilon, silu, mask: None })
+    }
+
+    /// GroupNorm of `x + shift [n, c]` with everything that may follow it.
+    pub fn group_norm_with(
+        &mut self,
+        x: Var,
+        gamma: Var,
+        beta: Var,
+        shift: Option<Var>,
+        mut options: NormOptions,
+    ) -> Result<Var> {
+        options.mask = options.mask.filter(|mask| mask.rate != 0.0);
+        let mut inputs = vec![x, gamma, beta];
+        inputs.extend(shift);
+        self.apply1(GroupNorm { options }, &inputs)
     }
 }
 
-fn check(x: &Shape, gamma: &Shape, beta: &Shape, groups: usize) -> Result<(), String> {
+fn check(inputs: &[&Shape], options: &NormOptions) -> Result<(), String> {
+    let (&[x, gamma, beta], groups) = (&inputs[..3], options.groups) else {
+        return Err("takes at least three inputs".into());
+    };
     let channels = x.last().copied().unwrap_or(0);
     if x.len() < 2 || groups == 0 || channels % groups != 0 {
         return Err(format!("{channels} channels do not make {groups} equal groups"));
     }
     expect_same("scale and channels", gamma, &[channels].into())?;
-    expect_same("shift and channels", beta, &[channels].into())
+    expect_same("offset and channels", beta, &[channels].into())?;
+    if let Some(shift) = inputs.get(3) {
+        expect_same("shift", shift, &[x[0], channels].into())?;
+    }
+    options.mask.map_or(Ok(()), |mask| mask.check())
 }
 
 /// Pixels per image and channels.
-fn cut(x: &Shape) -> (usize, usize) {
+pub(crate) fn cut(x: &Shape) -> (usize, usize) {
     let channels = x.last().copied().unwrap_or(1);
     (x[1..].iter().product::<usize>() / channels, channels)
 }
@@ -57,49 +90,69 @@ impl Operation for GroupNorm {
     const NAME: &'static str = "group_norm";
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
-        let [x, gamma, beta] = expect_inputs(inputs)?;
-        check(&x, &gamma, &beta, self.groups)?;
-        let statistics = Shape::from([x[0], self.groups]);
-        Ok(vec![x, statistics.clone(), statistics])
+        if !matches!(inputs.len(), 3 | 4) {
+            return Err(format!("takes 3 or 4 inputs, not {}", inputs.len()));
+        }
+        check(inputs, &self.options)?;
+        let statistics = Shape::from([inputs[0][0], self.options.groups]);
+        Ok(vec![inputs[0].clone(), statistics.clone(), statistics])
+    }
+
+    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
+        vec![inputs[0], Precision::Full, Precision::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         let (Some(dy), None, None) = (dy[0], dy[1], dy[2]) else {
             return Err(Error::NoGradient("only group_norm's first output may be differentiated".into()));
         };
-        let mut inputs = node.inputs.clone();
-        inputs.extend([node.outputs[1], node.outputs[2], dy]);
-        let gradients = g.apply(GroupNormGradient { groups: self.groups, silu: self.silu }, &inputs)?;
+        let mut inputs = vec![node.outputs[1], node.outputs[2], dy];
+        inputs.extend(&node.inputs);
+        let gradients = g.apply(GroupNormGradient { options: self.options }, &inputs)?;
         Ok(gradients.into_iter().map(Some).collect())
     }
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
         let (pixels, channels) = cut(call.input_shapes[0]);
-        let (x, gamma, beta) = (call.inputs[0], call.inputs[1], call.inputs[2]);
+        let (x, gamma, beta, shift) = (call.inputs[0], call.inputs[1], call.inputs[2], call.inputs.get(3));
+        let NormOptions { groups, epsilon, silu, mask } = self.options;
+        let mask = mask.map(|mask| (mask, call.stream(mask.purpose)));
         let [y, mean, inverse] = &mut *call.outputs else { return };
         let images = y.par_chunks_mut(pixels * channels).zip(x.par_chunks(pixels * channels));
-        let statistics = mean.par_chunks_mut(self.groups).zip(inverse.par_chunks_mut(self.groups));
-        images.zip(statistics).for_each(|((y, x), (mean, inverse))| {
+        let statistics = mean.par_chunks_mut(groups).zip(inverse.par_chunks_mut(groups));
+        images.zip(statistics).enumerate().for_each(|(n, ((y, x), (mean, inverse)))| {
             let mut a = vec![T::ZERO; channels];
-            let mut b = vec![T::ZERO; channels];
-            let per_group = channels / self.groups;
+            // What is subtracted from each channel of x: the mean of its group, less its shift.
+            let mut center = vec![T::ZERO; channels];
+            let shift = |c: usize| shift.map_or(T::ZERO, |shift| shift[n * channels + c]);
+            let per_group = channels / groups;
+            let size = T::from_f64(pixels as f64);
             let count = T::from_f64((pixels * per_group) as f64);
             // Two passes: the square of the mean must not cancel against the mean of the squares.
-            channel_sums(x, &mut b);
-            for (mean, sums) in mean.iter_mut().zip(b.chunks_exact_mut(per_group)) {
-                *mean = sums.iter().copied().sum::<T>() / count;
-                sums.fill(*mean);
+            channel_sums(x, &mut center);
+            for group in 0..groups {
+                let members = group * per_group..(group + 1) * per_group;
+                mean[group] = members.clone().map(|c| center[c] + size * shift(c)).sum::<T>() / count;
+                members.for_each(|c| center[c] = mean[group] - shift(c));
             }
-            channel_squares(x, &b, &mut a);
+            channel_squares(x, &center, &mut a);
             for (inverse, squares) in inverse.iter_mut().zip(a.chunks_exact(per_group)) {
                 let variance = squares.iter().copied().sum::<T>() / count;
-                *inverse = T::ONE / (variance + T::from_f64(self.epsilon)).sqrt();
+                *inverse = T::ONE / (variance + T::from_f64(epsilon)).sqrt();
             }
+            let mut b = center;
             for c in 0..channels {
                 a[c] = gamma[c] * inverse[c / per_group];
-                b[c] = beta[c] - mean[c / per_group] * a[c];
+                b[c] = beta[c] - b[c] * a[c];
             }
-            if self.silu { affine_silu(x, &a, &b, y) } else { affine(x, &a, &b, y) }
+            if silu {
+                affine_silu(x, &a, &b, y)
+            } else {
+                affine(x, &a, &b, y)
+            }
+            if let Some((mask, stream)) = mask {
+                mask.apply_from(stream, n * pixels * channels, y);
+            }
         });
     }
 }
@@ -148,37 +201,62 @@ impl Operation for GroupNormGradient {
     const DIFFERENTIABLE: bool = false;
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
-        let [x, gamma, beta, mean, inverse, dy] = expect_inputs(inputs)?;
-        check(&x, &gamma, &beta, self.groups)?;
-        let statistics = Shape::from([x[0], self.groups]);
-        expect_same("mean", &mean, &statistics)?;
-        expect_same("inverse deviation", &inverse, &statistics)?;
-        expect_same("gradient and input", &dy, &x)?;
-        Ok(vec![x, gamma, beta])
+        if !matches!(inputs.len(), 6 | 7) {
+            return Err(format!("takes 6 or 7 inputs, not {}", inputs.len()));
+        }
+        check(&inputs[3..], &self.options)?;
+        let statistics = Shape::from([inputs[3][0], self.options.groups]);
+        expect_same("mean", inputs[0], &statistics)?;
+        expect_same("inverse deviation", inputs[1], &statistics)?;
+        expect_same("gradient and input", inputs[2], inputs[3])?;
+        Ok(inputs[3..].iter().map(|&s| s.clone()).collect())
+    }
+
+    fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
+        let mut precisions = vec![Precision::Full; outputs];
+        precisions[0] = inputs[3];
+        precisions
     }
 
     fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
-        2 * inputs[0][0] * cut(inputs[0]).1
+        2 * inputs[3][0] * cut(inputs[3]).1 + inputs[3].numel() * usize::from(self.options.mask.is_some())
     }
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
-        let (pixels, channels) = cut(call.input_shapes[0]);
-        let batch = call.input_shapes[0][0];
-        let [x, gamma, beta, mean, inverse, dy] = call.inputs[..] else { return };
-        let [dx, dgamma, dbeta] = &mut *call.outputs else { return };
-        let (gammas, betas) = call.scratch[..2 * batch * channels].split_at_mut(batch * channels);
+        let (pixels, channels) = cut(call.input_shapes[3]);
+        let batch = call.input_shapes[3][0];
+        let NormOptions { groups, silu, mask, .. } = self.options;
+        let mask = mask.map(|mask| (mask, call.stream(mask.purpose)));
+        let [mean, inverse, dy, x, gamma, beta, shift @ ..] = call.inputs else { return };
+        let shift = shift.first();
+        let (dx, rest) = call.outputs.split_at_mut(1);
+        let (affine, dshift) = rest.split_at_mut(2);
+        let (gammas, scratch) = call.scratch.split_at_mut(batch * channels);
+        let (betas, masked) = scratch.split_at_mut(batch * channels);
         let size = pixels * channels;
-        let images = dx.par_chunks_mut(size).zip(x.par_chunks(size)).zip(dy.par_chunks(size));
+        let dy: &[T] = match mask {
+            Some((mask, stream)) => {
+                let masked = &mut masked[..batch * size];
+                masked.par_chunks_mut(size).zip(dy.par_chunks(size)).enumerate().for_each(|(n, (masked, dy))| {
+                    masked.copy_from_slice(dy);
+                    mask.apply_from(stream, n * size, masked);
+                });
+                masked
+            }
+            None => dy,
+        };
+        let images = dx[0].par_chunks_mut(size).zip(x.par_chunks(size)).zip(dy.par_chunks(size));
         let partials = gammas.par_chunks_mut(channels).zip(betas.par_chunks_mut(channels));
         images.zip(partials).enumerate().for_each(|(n, (((dx, x), dy), (dgamma, dbeta)))| {
-            let per_group = channels / self.groups;
-            let group = |c: usize| n * self.groups + c / per_group;
-            let center: Vec<T> = (0..channels).map(|c| mean[group(c)]).collect();
+            let per_group = channels / groups;
+            let group = |c: usize| n * groups + c / per_group;
+            let shift = |c: usize| shift.map_or(T::ZERO, |shift| shift[n * channels + c]);
+            let center: Vec<T> = (0..channels).map(|c| mean[group(c)] - shift(c)).collect();
             let scale: Vec<T> = (0..channels).map(|c| inverse[group(c)]).collect();
             dgamma.fill(T::ZERO);
             dbeta.fill(T::ZERO);
             // First pass: dx holds the gradient before SiLU.
-            if self.silu {
+            if silu {
                 before_silu(x, dy, gamma, beta, &center, &scale, dx);
             } else {
                 dx.copy_from_slice(dy);
@@ -186,7 +264,7 @@ impl Operation for GroupNormGradient {
             channel_gradients(x, dx, &center, &scale, dgamma, dbeta);
             // Second pass: dx = scale (gamma dz - mean(gamma dz) - u mean(gamma dz u)), u = scale (x - center).
             let count = T::from_f64((pixels * per_group) as f64);
-            let (mut a, mut b, mut shift) = (scale.clone(), scale.clone(), scale.clone());
+            let (mut a, mut b, mut constant) = (scale.clone(), scale.clone(), scale.clone());
             for first in (0..channels).step_by(per_group) {
                 let members = first..first + per_group;
                 let sum = members.clone().map(|c| gamma[c] * dbeta[c]).sum::<T>() / count;
@@ -194,14 +272,20 @@ impl Operation for GroupNormGradient {
                 for c in members {
                     a[c] = scale[c] * gamma[c];
                     b[c] = -(scale[c] * scale[c] * product);
-                    shift[c] = -(scale[c] * sum) - b[c] * center[c];
+                    constant[c] = -(scale[c] * sum) - b[c] * center[c];
                 }
             }
-            input_gradients(x, &a, &b, &shift, dx);
+            input_gradients(x, &a, &b, &constant, dx);
         });
-        for (total, partial) in [(dgamma, gammas), (dbeta, betas)] {
+        for (total, partial) in affine.iter_mut().zip([gammas, betas]) {
             total.fill(T::ZERO);
             channel_sums(partial, total);
+        }
+        if let [dshift] = dshift {
+            dshift.par_chunks_mut(channels).zip(dx[0].par_chunks(size)).for_each(|(dshift, dx)| {
+                dshift.fill(T::ZERO);
+                channel_sums(dx, dshift);
+            });
         }
     }
 }

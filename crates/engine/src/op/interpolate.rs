@@ -46,12 +46,10 @@ fn sizes(table: &Shape, position: &Shape) -> Result<[usize; 3], String> {
 /// The lower row and the fraction towards the next; NaN goes to row 0 with a NaN fraction.
 fn locate<T: Scalar>(position: T, rows: usize) -> (usize, T) {
     let last = (rows - 1) as f64;
-    let at = position.to_f64();
-    if at.is_nan() || rows == 1 {
-        return (0, position - position);
-    }
-    let at = at.clamp(0.0, last);
-    let low = (at.floor()).min((last - 1.0).max(0.0));
+    // `clamp` keeps a NaN, and a NaN becomes row 0 below.
+    let at = position.to_f64().clamp(0.0, last);
+    let low = at.floor().clamp(0.0, (last - 1.0).max(0.0));
+    let low = if low.is_nan() { 0.0 } else { low };
     (low as usize, T::from_f64(at - low))
 }
 

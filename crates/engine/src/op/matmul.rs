@@ -10,7 +10,7 @@ use rayon::prelude::*;
 /// `op(a) op(b)` over the last two dimensions; the others are batch dimensions, where size 1 is repeated.
 #[derive(Clone, Debug)]
 pub struct Matmul {
-    transpose: [bool; 2],
+    pub(crate) transpose: [bool; 2],
 }
 
 impl Graph {
@@ -55,15 +55,15 @@ impl Graph {
 }
 
 /// Sizes of one product and where each of a batch begins.
-struct Product {
-    m: usize,
-    n: usize,
-    k: usize,
-    batch: Vec<(usize, usize)>,
+pub(crate) struct Product {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub batch: Vec<(usize, usize)>,
 }
 
 impl Matmul {
-    fn product(&self, a: &Shape, b: &Shape) -> Result<(Product, Shape), String> {
+    pub(crate) fn product(&self, a: &Shape, b: &Shape) -> Result<(Product, Shape), String> {
         let ([a_batch @ .., a0, a1], [b_batch @ .., b0, b1]) = (&a[..], &b[..]) else {
             return Err("needs at least two dimensions on either side".into());
         };
@@ -134,7 +134,7 @@ impl Operation for Matmul {
             let panels = pack(right(b), k, n);
             let a = left(a);
             call.outputs[0].par_chunks_mut(ROWS_PER_TASK * n).enumerate().for_each(|(task, out)| {
-                multiply(T::ONE, a.from_row(task * ROWS_PER_TASK), out.len() / n, &panels, out);
+                multiply(T::ONE, a.skip_rows(task * ROWS_PER_TASK), out.len() / n, &panels, out);
             });
             return;
         }

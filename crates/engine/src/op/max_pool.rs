@@ -8,15 +8,15 @@ use rayon::prelude::*;
 /// The maximum over windows of `kernel` x `kernel`; padding never wins.
 #[derive(Clone, Debug)]
 pub struct MaxPool {
-    kernel: usize,
-    stride: usize,
-    pad: usize,
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) pad: usize,
 }
 
 /// Hands `dy` to the first maximum of each window.
 #[derive(Clone, Debug)]
 pub struct MaxPoolGradient {
-    pool: MaxPool,
+    pub(crate) pool: MaxPool,
 }
 
 impl Graph {

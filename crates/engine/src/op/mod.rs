@@ -1,14 +1,15 @@
 //! The operations. Each file holds an operation's builder method, shape rule, gradient rule and CPU kernel.
 //!
 //! To add one: write its struct with [`Operation`], name it in the list at the end of this file, and give an example
-//! in `tests/gradients.rs` (the test fails until there is one).
+//! in `examples.rs` (the tests fail until there is one).
 
 mod attention;
+mod cast;
 mod concat;
 mod conv;
 mod dropout;
 mod elementwise;
-mod group_norm;
+pub(crate) mod group_norm;
 mod interpolate;
 mod matmul;
 mod max_pool;
@@ -18,11 +19,12 @@ mod resample;
 mod reshape;
 
 pub use attention::{Attention, AttentionGradient};
+pub use cast::Cast;
 pub use concat::{Concat, SliceChannels};
 pub use conv::{Conv2d, Conv2dInputGradient, Conv2dWeightGradient, Window};
-pub use dropout::Dropout;
+pub use dropout::{Dropout, Mask};
 pub use elementwise::{Binary, BinaryKind, Combine, Function, Unary, UnaryGradient};
-pub use group_norm::{GroupNorm, GroupNormGradient};
+pub use group_norm::{GroupNorm, GroupNormGradient, NormOptions};
 pub use interpolate::{Interpolate, InterpolateSlope, InterpolateTableGradient};
 pub use matmul::Matmul;
 pub use max_pool::{MaxPool, MaxPoolGradient};
@@ -33,7 +35,7 @@ pub use reshape::Reshape;
 
 use crate::error::{Error, Result};
 use crate::rng::Stream;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 
 /// What a kernel is called with.
 pub struct Call<'a, T> {
@@ -69,6 +71,11 @@ pub trait Operation {
 
     /// Shapes of the outputs, or what is wrong with the inputs.
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String>;
+
+    /// How the outputs may be stored: by default as the first input, if there is one.
+    fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
+        vec![inputs.first().copied().unwrap_or(Precision::Full); outputs]
+    }
 
     /// Adds the operations that compute the gradient of each wanted input from those of the outputs.
     fn gradient(
@@ -119,6 +126,11 @@ macro_rules! operations {
                 match self { $(Op::$kind(op) => op.shapes(inputs)),* }
             }
 
+            /// See [`Operation::precisions`].
+            pub fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
+                match self { $(Op::$kind(op) => op.precisions(inputs, outputs)),* }
+            }
+
             /// See [`Operation::gradient`].
             pub fn gradient(
                 &self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool],
@@ -153,6 +165,7 @@ operations![
     Attention,
     AttentionGradient,
     Binary,
+    Cast,
     Combine,
     Concat,
     Conv2d,

@@ -17,9 +17,9 @@ pub enum RandomKind {
 /// A random tensor, drawn anew for every step.
 #[derive(Clone, Debug)]
 pub struct Random {
-    kind: RandomKind,
+    pub(crate) kind: RandomKind,
     shape: Shape,
-    purpose: u32,
+    pub(crate) purpose: u32,
 }
 
 impl Graph {

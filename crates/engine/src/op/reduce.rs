@@ -3,14 +3,14 @@
 use super::{Call, Operation, expect_inputs, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// Sums the dimensions `axes`, which stay with size 1.
 #[derive(Clone, Debug)]
 pub struct Sum {
-    axes: Range<usize>,
+    pub(crate) axes: Range<usize>,
 }
 
 /// Repeats dimensions of size 1 up to `shape`.
@@ -78,6 +78,10 @@ impl Operation for Sum {
         Ok(vec![x.iter().enumerate().map(size).collect::<Vec<_>>().into()])
     }
 
+    fn precisions(&self, _: &[Precision], _: usize) -> Vec<Precision> {
+        vec![Precision::Full]
+    }
+
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         let shape = g.shape(node.inputs[0]).clone();
         Ok(vec![Some(g.expand(only(dy)?, shape)?)])
@@ -140,7 +144,7 @@ vectorized! {
 
 impl Sum {
     /// The input as `[outer, summed, inner]`.
-    fn cut(&self, shape: &Shape) -> [usize; 3] {
+    pub(crate) fn cut(&self, shape: &Shape) -> [usize; 3] {
         let product = |axes: Range<usize>| shape[axes].iter().product();
         [product(0..self.axes.start), product(self.axes.clone()), product(self.axes.end..shape.len())]
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A sparse map from `input` to `rows.len()` coordinates: each output is a sum of (input coordinate, weight).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taps {
-    input: usize,
-    rows: Vec<Vec<(usize, f64)>>,
+    pub(crate) input: usize,
+    pub(crate) rows: Vec<Vec<(usize, f64)>>,
 }
 
 /// Where the pixel centres of a resized image lie.
@@ -66,6 +66,16 @@ impl Taps {
         Taps { input, rows: (0..output).map(row).collect() }
     }
 
+    /// Every coordinate to itself.
+    pub fn identity(size: usize) -> Taps {
+        Taps { input: size, rows: (0..size).map(|i| vec![(i, 1.0)]).collect() }
+    }
+
+    /// Every coordinate to its mirror image.
+    pub fn reversed(size: usize) -> Taps {
+        Taps { input: size, rows: (0..size).rev().map(|i| vec![(i, 1.0)]).collect() }
+    }
+
     /// The adjoint.
     pub fn transposed(&self) -> Taps {
         let mut rows = vec![Vec::new(); self.input];
@@ -81,8 +91,8 @@ impl Taps {
 /// Vertical and horizontal taps applied to every image and channel of `[n, h, w, c]`.
 #[derive(Clone, Debug)]
 pub struct Resample {
-    vertical: Arc<Taps>,
-    horizontal: Arc<Taps>,
+    pub(crate) vertical: Arc<Taps>,
+    pub(crate) horizontal: Arc<Taps>,
 }
 
 impl Graph {

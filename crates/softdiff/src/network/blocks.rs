@@ -2,7 +2,7 @@
 
 use super::config::groups;
 use super::{Correspondence, Embedding, Layout, UNetConfig};
-use softdiff_engine::op::Window;
+use softdiff_engine::op::{Mask, NormOptions, Window};
 use softdiff_engine::{Graph, Init, Result, Var};
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 
@@ -111,30 +111,47 @@ impl<'a> Builder<'a> {
     pub fn conv(
         &mut self,
         x: Var,
-        [name, official]: [&str; 2],
+        names: [&str; 2],
         kernel: usize,
         filters: usize,
         scale: f64,
         window: Window,
     ) -> Result<Var> {
+        let (weight, bias) = self.conv_params(x, names, kernel, filters, scale)?;
+        self.graph.conv2d(x, weight, Some(bias), window)
+    }
+
+    fn conv_params(
+        &mut self,
+        x: Var,
+        [name, official]: [&str; 2],
+        kernel: usize,
+        filters: usize,
+        scale: f64,
+    ) -> Result<(Var, Var)> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let area = kernel * kernel;
         let init = fan_average_uniform(scale, channels * area, filters * area);
         let shape = [filters, kernel, kernel, channels];
-        let weight =
-            self.param(&format!("{name}weight"), &format!("{official}weight"), Layout::Convolution, &shape, init)?;
-        let bias = self.zeros(&format!("{name}bias"), &format!("{official}bias"), filters)?;
-        self.graph.conv2d(x, weight, Some(bias), window)
+        let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
+        let weight = self.param(&weight, &format!("{official}weight"), Layout::Convolution, &shape, init)?;
+        let bias = self.zeros(&bias, &format!("{official}bias"), filters)?;
+        Ok((weight, bias))
     }
 
     /// GroupNorm, then SiLU if `silu`.
     pub fn norm(&mut self, x: Var, name: &str, official: &str, silu: bool) -> Result<Var> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
+        let (gamma, beta) = self.norm_params(name, official, channels)?;
+        self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, silu)
+    }
+
+    fn norm_params(&mut self, name: &str, official: &str, channels: usize) -> Result<(Var, Var)> {
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let gamma =
             self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
         let beta = self.zeros(&bias, &format!("{official}bias"), channels)?;
-        self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, silu)
+        Ok((gamma, beta))
     }
 
     fn resampled(&mut self, x: Var, resampling: Resampling) -> Result<Var> {
@@ -151,19 +168,22 @@ impl<'a> Builder<'a> {
         let h = self.norm(x, "norm0.", "GroupNorm_0.", true)?;
         let h = self.resampled(h, resampling)?;
         let mut x = self.resampled(x, resampling)?;
-        let h = self.conv(h, ["conv0.", "Conv_0."], 3, filters, 1.0, Window::same(3))?;
+        let (weight, bias) = self.conv_params(h, ["conv0.", "Conv_0."], 3, filters, 1.0)?;
+        let h = self.graph.conv2d(h, weight, None, Window::same(3))?;
+        // The time's shift and the convolution's bias are one shift per image and channel; the norm adds it.
         let shift = self.linear(time, "time.", "Dense_0.", filters)?;
-        let batch = self.graph.shape(shift)[0];
-        let shift = self.graph.reshape(shift, [batch, 1, 1, filters])?;
-        let h = self.graph.add(h, shift)?;
-        let h = self.norm(h, "norm1.", "GroupNorm_1.", true)?;
+        let bias = self.graph.reshape(bias, [1, filters])?;
+        let shift = self.graph.add(shift, bias)?;
+        let (gamma, beta) = self.norm_params("norm1.", "GroupNorm_1.", filters)?;
         self.dropouts += 1;
-        let h = self.graph.dropout(h, self.dropout, DROPOUT + self.dropouts)?;
-        let h = self.conv(h, ["conv1.", "Conv_1."], 3, filters, 0.0, Window::same(3))?;
+        let mask = Some(Mask { rate: self.dropout, purpose: DROPOUT + self.dropouts });
+        let options = NormOptions { groups: groups(filters), epsilon: EPSILON, silu: true, mask };
+        let h = self.graph.group_norm_with(h, gamma, beta, Some(shift), options)?;
+        let (weight, bias) = self.conv_params(h, ["conv1.", "Conv_1."], 3, filters, 0.0)?;
         if channels != filters || resampling != Resampling::None {
             x = self.conv(x, ["skip.", "Conv_2."], 1, filters, 1.0, Window::same(1))?;
         }
-        self.graph.add_scaled(x, h, FRAC_1_SQRT_2)
+        self.graph.residual_conv2d(h, weight, Some(bias), x, Window::same(3), FRAC_1_SQRT_2)
     }
 
     /// Single-head self-attention over all pixels.
@@ -181,31 +201,34 @@ impl<'a> Builder<'a> {
         let scale = 1.0 / (channels as f64).sqrt();
         let mixed = self.graph.attention(projections[0], projections[1], projections[2], scale)?;
         let mixed = self.graph.reshape(mixed, [batch, height, width, channels])?;
-        let h = self.network_in_network(mixed, ["out.", "NIN_3."], channels, 0.0)?;
-        self.graph.add_scaled(x, h, FRAC_1_SQRT_2)
+        let (weight, bias) = self.matrix_params(mixed, ["out.", "NIN_3."], channels, 0.0)?;
+        self.graph.residual_conv2d(mixed, weight, Some(bias), x, Window::same(1), FRAC_1_SQRT_2)
     }
 
     /// A matrix over the channels of every pixel, with a bias.
-    pub fn network_in_network(
-        &mut self,
-        x: Var,
-        [name, official]: [&str; 2],
-        filters: usize,
-        scale: f64,
-    ) -> Result<Var> {
+    pub fn network_in_network(&mut self, x: Var, names: [&str; 2], filters: usize, scale: f64) -> Result<Var> {
+        let (weight, bias) = self.matrix_params(x, names, filters, scale)?;
+        self.graph.conv2d(x, weight, Some(bias), Window::same(1))
+    }
+
+    fn matrix_params(&mut self, x: Var, [name, official]: [&str; 2], filters: usize, scale: f64) -> Result<(Var, Var)> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let init = fan_average_uniform(scale, channels, filters);
         let shape = [filters, 1, 1, channels];
         let weight = self.param(&weight, &format!("{official}W"), Layout::NetworkInNetwork, &shape, init)?;
         let bias = self.zeros(&bias, &format!("{official}b"), filters)?;
-        self.graph.conv2d(x, weight, Some(bias), Window::same(1))
+        Ok((weight, bias))
     }
 
-    /// One level down the image pyramid: smooth, then a 3x3 convolution of stride 2.
-    pub fn pyramid(&mut self, x: Var, filters: usize) -> Result<Var> {
+    /// One level down the image pyramid (smooth, then a 3x3 convolution of stride 2), added to `h`.
+    pub fn pyramid(&mut self, x: Var, h: Option<Var>, filters: usize) -> Result<Var> {
         let smooth = self.graph.fir_smooth(x, self.fir)?;
-        self.conv(smooth, ["conv.", "Conv2d_0."], 3, filters, 1.0, Window::valid(2))
+        let (weight, bias) = self.conv_params(smooth, ["conv.", "Conv2d_0."], 3, filters, 1.0)?;
+        match h {
+            Some(h) => self.graph.residual_conv2d(smooth, weight, Some(bias), h, Window::valid(2), FRAC_1_SQRT_2),
+            None => self.graph.conv2d(smooth, weight, Some(bias), Window::valid(2)),
+        }
     }
 }
 

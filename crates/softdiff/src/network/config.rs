@@ -111,7 +111,7 @@ impl UNetConfig {
             return fail("multipliers", format!("{bad} is not between 1 and 64"));
         }
         let halvings = 1usize << (levels - 1);
-        if self.image_size == 0 || self.image_size % halvings != 0 || self.image_size > 8192 {
+        if self.image_size == 0 || !self.image_size.is_multiple_of(halvings) || self.image_size > 8192 {
             let problem = format!(
                 "{} cannot be halved {} times; use a multiple of {halvings} up to 8192",
                 self.image_size,
@@ -119,7 +119,7 @@ impl UNetConfig {
             );
             return fail("image_size", problem);
         }
-        if self.channels == 0 || self.channels % 4 != 0 || self.channels > 4096 {
+        if self.channels == 0 || !self.channels.is_multiple_of(4) || self.channels > 4096 {
             return fail("channels", format!("{} is not a multiple of 4 from 4 to 4096", self.channels));
         }
         if let Some(bad) = self.level_widths().find(|c| c % groups(*c) != 0) {

@@ -3,9 +3,11 @@
 mod blocks;
 mod config;
 mod correspondence;
+mod official;
 mod unet;
 
 pub use blocks::{Builder, Resampling};
 pub use config::{ConfigError, Embedding, UNetConfig};
 pub use correspondence::{Correspondence, Layout, OfficialWeights};
+pub use official::UnknownNetwork;
 pub use unet::{UNet, unet};

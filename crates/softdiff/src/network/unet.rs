@@ -2,8 +2,7 @@
 
 use super::{Builder, Correspondence, Resampling, UNetConfig};
 use softdiff_engine::op::Window;
-use softdiff_engine::{Graph, Result, Var};
-use std::f64::consts::FRAC_1_SQRT_2;
+use softdiff_engine::{Graph, Precision, Result, Var};
 
 /// A network in a graph.
 pub struct UNet {
@@ -34,6 +33,8 @@ fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Res
     let time = b.graph.silu(time)?;
 
     let x = if config.unit_range { center(b, x)? } else { x };
+    // Activations may be stored in 16 bits from here to the output; the embedding stays in full precision.
+    let x = b.graph.cast(x, Precision::Half)?;
     let mut pyramid = x;
     let mut h = b.module("conv_in", |b| b.conv(x, ["", ""], 3, width, 1.0, Window::same(3)))?;
     let mut skips = vec![h];
@@ -49,8 +50,7 @@ fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Res
         if level + 1 < widths.len() {
             h = b.module(&format!("down.{level}.halve"), |b| b.residual(h, time, width, Resampling::Down))?;
             if config.pyramid {
-                pyramid = b.module(&format!("down.{level}.pyramid"), |b| b.pyramid(pyramid, width))?;
-                pyramid = b.graph.add_scaled(pyramid, h, FRAC_1_SQRT_2)?;
+                pyramid = b.module(&format!("down.{level}.pyramid"), |b| b.pyramid(pyramid, Some(h), width))?;
                 h = pyramid;
             }
             skips.push(h);
@@ -78,7 +78,8 @@ fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Res
         }
     }
     h = b.module("norm_out", |b| b.norm(h, "", "", true))?;
-    b.module("conv_out", |b| b.conv(h, ["", ""], 3, config.image_channels, 0.0, Window::same(3)))
+    let output = b.module("conv_out", |b| b.conv(h, ["", ""], 3, config.image_channels, 0.0, Window::same(3)))?;
+    b.graph.cast(output, Precision::Full)
 }
 
 /// `2 x - 1`: from [0, 1] to [-1, 1].
@@ -86,4 +87,15 @@ fn center(b: &mut Builder, x: Var) -> Result<Var> {
     let one = b.graph.constant([1, 1, 1, 1], vec![-1.0])?;
     let double = b.graph.scale(x, 2.0)?;
     b.graph.add(double, one)
+}
+
+impl UNetConfig {
+    /// The network alone in a graph, for `batch` images: inputs `x` and `condition`.
+    pub fn graph(&self, batch: usize) -> Result<(Graph, UNet)> {
+        let mut graph = Graph::new();
+        let x = graph.input("x", [batch, self.image_size, self.image_size, self.image_channels])?;
+        let condition = graph.input("condition", [batch])?;
+        let net = unet(&mut graph, self, x, condition, false)?;
+        Ok((graph, net))
+    }
 }

@@ -49,7 +49,7 @@ pub fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
 
 /// A golden `.safetensors` with its `.json`.
 pub struct Golden {
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     pub json: Value,
 }
 

@@ -1,0 +1,31 @@
+//! `softdiff bench`: how fast this machine is, side by side with others' software.
+
+mod engine;
+mod peer;
+mod step;
+
+use crate::diagnostics::Outcome;
+use clap::{Args, Subcommand};
+
+/// Measure speed, side by side with other software in the same run.
+#[derive(Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Engine(engine::Engine),
+    Step(step::Step),
+}
+
+impl Bench {
+    /// Runs the benchmark.
+    pub fn run(self, json: bool) -> Outcome {
+        match self.what {
+            What::Engine(engine) => engine.run(json),
+            What::Step(step) => step.run(json),
+        }
+    }
+}

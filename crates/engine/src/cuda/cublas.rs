@@ -1,0 +1,142 @@
+//! Matrix products by cuBLAS.
+#![allow(unsafe_code)]
+
+use super::driver::{Address, Buffer, Device};
+use super::library::library;
+use crate::error::{Error, Result};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+type Handle = *mut c_void;
+
+library!(
+    /// Functions of `libcublas`.
+    Library, "cuBLAS (libcublas)", "SOFTDIFF_CUBLAS",
+    &["libcublas.so.13", "libcublas.so.12", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so"],
+    "install the CUDA toolkit 12 or 13",
+    {
+        create: "cublasCreate_v2" (*mut Handle);
+        set_stream: "cublasSetStream_v2" (Handle, *mut c_void);
+        set_workspace: "cublasSetWorkspace_v2" (Handle, Address, usize);
+        gemm: "cublasGemmStridedBatchedEx" (
+            Handle, c_int, c_int, c_int, c_int, c_int, *const f32, Address, c_int, c_int, i64, Address, c_int, c_int, i64,
+            *const f32, Address, c_int, c_int, i64, c_int, c_int, c_int);
+        version: "cublasGetVersion_v2" (Handle, *mut c_int);
+    }
+);
+
+/// A batch of row-major products `out = alpha op(a) op(b)`.
+#[derive(Clone, Debug)]
+pub(super) struct Gemm {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub alpha: f32,
+    pub a: Address,
+    pub b: Address,
+    pub out: Address,
+    pub transpose: [bool; 2],
+    /// Elements between the matrices of a batch; 0 repeats one.
+    pub strides: [usize; 3],
+    pub batch: usize,
+    /// Whether `a` and `b` are bf16.
+    pub half: bool,
+    /// Whether `out` is bf16.
+    pub half_out: bool,
+    /// Whether f32 inputs may be rounded to TF32.
+    pub tf32: bool,
+}
+
+/// A cuBLAS handle on a device's stream.
+pub(super) struct Cublas {
+    library: &'static Library,
+    handle: Handle,
+    _workspace: Buffer,
+}
+
+// SAFETY: the handle is used by one executor at a time, after entering the context.
+unsafe impl Send for Cublas {}
+
+/// NVIDIA recommends 32 MiB on Hopper.
+const WORKSPACE: usize = 32 << 20;
+
+impl Cublas {
+    pub fn new(device: &Arc<Device>) -> Result<Cublas> {
+        let library = Library::get()?;
+        let workspace = device.alloc(WORKSPACE)?;
+        let mut handle = null_mut();
+        // SAFETY: a valid out-pointer, then a live handle, stream and workspace.
+        unsafe {
+            check("starting cuBLAS", (library.create)(&mut handle))?;
+            check("setting cuBLAS's stream", (library.set_stream)(handle, device.stream))?;
+            check("setting cuBLAS's workspace", (library.set_workspace)(handle, workspace.address, WORKSPACE))?;
+        }
+        Ok(Cublas { library, handle, _workspace: workspace })
+    }
+
+    pub fn enqueue(&self, g: &Gemm) -> Result<()> {
+        const F32: c_int = 0;
+        const BF16: c_int = 14;
+        let kind = if g.half { BF16 } else { F32 };
+        let out_kind = if g.half_out { BF16 } else { F32 };
+        const COMPUTE_32F: c_int = 68;
+        const PEDANTIC: c_int = 69;
+        const FAST_TF32: c_int = 77;
+        let compute = if g.half {
+            COMPUTE_32F
+        } else if g.tf32 {
+            FAST_TF32
+        } else {
+            PEDANTIC
+        };
+        let (lda, ldb) = (if g.transpose[0] { g.m } else { g.k }, if g.transpose[1] { g.k } else { g.n });
+        let beta = 0.0f32;
+        // cuBLAS is column-major: it computes out^T = op(b)^T op(a)^T.
+        // SAFETY: the caller's matrices are within live buffers; alpha and beta are read before the call returns.
+        let status = unsafe {
+            (self.library.gemm)(
+                self.handle,
+                c_int::from(g.transpose[1]),
+                c_int::from(g.transpose[0]),
+                g.n as c_int,
+                g.m as c_int,
+                g.k as c_int,
+                &g.alpha,
+                g.b,
+                kind,
+                ldb as c_int,
+                g.strides[1] as i64,
+                g.a,
+                kind,
+                lda as c_int,
+                g.strides[0] as i64,
+                &beta,
+                g.out,
+                out_kind,
+                g.n as c_int,
+                g.strides[2] as i64,
+                g.batch as c_int,
+                compute,
+                -1,
+            )
+        };
+        check("a matrix product", status)
+    }
+
+    /// The library's version, such as 130000.
+    pub fn version(&self) -> i32 {
+        let mut version = 0;
+        // SAFETY: a live handle and a valid out-pointer.
+        unsafe { (self.library.version)(self.handle, &mut version) };
+        version
+    }
+}
+
+fn check(what: &str, status: i32) -> Result<()> {
+    if status == 0 {
+        return Ok(());
+    }
+    let hint = "run `softdiff doctor`; after a device error, start the program again".into();
+    Err(Error::Device { what: what.into(), problem: format!("cuBLAS status {status}"), hint })
+}

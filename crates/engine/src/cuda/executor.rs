@@ -1,0 +1,332 @@
+//! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
+
+use super::cublas::Cublas;
+use super::cudnn::Cudnn;
+use super::driver::{Address, Buffer, Device, Graph as Captured, Module};
+use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
+use super::nvrtc;
+use crate::cpu::NodeTime;
+use crate::error::{Error, Result, suggest};
+use crate::plan::Storage;
+use crate::{Graph, Params, Place, Plan, Precision, Shape, Var};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A device with its libraries and kernels, shared by the executors on it.
+pub struct Session {
+    /// The GPU.
+    pub device: Arc<Device>,
+    pub(super) libraries: Mutex<Libraries>,
+}
+
+pub(super) struct Libraries {
+    pub cudnn: Cudnn,
+    pub cublas: Cublas,
+    pub kernels: Kernels,
+}
+
+impl Session {
+    /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
+    pub fn open(ordinal: usize) -> Result<Arc<Session>> {
+        let device = Device::open(ordinal)?;
+        let kernels = Kernels::new(Module::load(&device, &nvrtc::cubin(device.capability)?)?);
+        let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas: Cublas::new(&device)?, kernels };
+        Ok(Arc::new(Session { device, libraries: Mutex::new(libraries) }))
+    }
+
+    /// Versions of what was loaded: cuDNN, cuBLAS.
+    pub fn versions(&self) -> (i32, i32) {
+        let libraries = self.lock();
+        (libraries.cudnn.version(), libraries.cublas.version())
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
+        // A panic elsewhere leaves nothing half-done in here.
+        self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Parameters on the device: f32, and a bf16 copy of each for convolutions.
+pub struct DeviceParams {
+    specs: Vec<crate::ParamSpec>,
+    values: Buffer,
+    copies: Buffer,
+    /// First element of each parameter.
+    offsets: Vec<usize>,
+}
+
+/// Parameters begin at multiples of this many elements.
+const GRAIN: usize = 64;
+
+impl DeviceParams {
+    /// Copies parameters to the device.
+    pub fn new(session: &Arc<Session>, params: &Params<f32>) -> Result<DeviceParams> {
+        let mut offsets = Vec::new();
+        let mut total = 0;
+        for spec in params.specs() {
+            offsets.push(total);
+            total += spec.shape.numel().next_multiple_of(GRAIN);
+        }
+        let device = &session.device;
+        let specs = params.specs().to_vec();
+        let made = DeviceParams { specs, values: device.alloc(total * 4)?, copies: device.alloc(total * 2)?, offsets };
+        made.upload(params)?;
+        Ok(made)
+    }
+
+    /// Replaces the values.
+    pub fn upload(&self, params: &Params<f32>) -> Result<()> {
+        params.check_fits(&self.specs)?;
+        let total = self.values.bytes / 4;
+        let mut all = vec![0.0f32; total];
+        for (index, &offset) in self.offsets.iter().enumerate() {
+            all[offset..offset + params.value(index).len()].copy_from_slice(params.value(index));
+        }
+        let halves: Vec<u8> = all.iter().flat_map(|&v| to_bf16(v).to_le_bytes()).collect();
+        self.values.write(0, &to_bytes(&all))?;
+        self.copies.write(0, &halves)
+    }
+
+    /// Copies the values back.
+    pub fn download(&self, params: &mut Params<f32>) -> Result<()> {
+        params.check_fits(&self.specs)?;
+        let mut bytes = vec![0; self.values.bytes];
+        self.values.read(0, &mut bytes)?;
+        let all = from_bytes(&bytes);
+        for (spec, &offset) in self.specs.iter().zip(&self.offsets) {
+            params.overwrite(&spec.name, &all[offset..offset + spec.shape.numel()])?;
+        }
+        Ok(())
+    }
+
+    /// f32 and bf16 addresses of every parameter.
+    pub(super) fn addresses(&self) -> Vec<(Address, Address)> {
+        let at = |&o: &usize| (self.values.address + 4 * o as u64, self.copies.address + 2 * o as u64);
+        self.offsets.iter().map(at).collect()
+    }
+
+    pub(super) fn specs(&self) -> &[crate::ParamSpec] {
+        &self.specs
+    }
+}
+
+/// A plan with its device memory.
+pub struct Executor {
+    session: Arc<Session>,
+    plan: Plan,
+    numbers: Numbers,
+    precisions: Vec<(Var, Precision)>,
+    arena: Buffer,
+    inputs: Vec<Buffer>,
+    step: Buffer,
+    commands: Vec<Command>,
+    /// First command of each planned step.
+    starts: Vec<usize>,
+    captured: Option<Captured>,
+    warm: bool,
+    _constants: Vec<Buffer>,
+    _tables: Vec<Buffer>,
+}
+
+impl Executor {
+    /// Plans `outputs` of `graph`, allocates its memory and lowers its operations. `seed` is fixed from here on.
+    pub fn new(
+        session: &Arc<Session>,
+        graph: &Graph,
+        outputs: &[Var],
+        params: &DeviceParams,
+        numbers: Numbers,
+        seed: u64,
+    ) -> Result<Executor> {
+        let device = &session.device;
+        device.enter()?;
+        let mut libraries = session.lock();
+        let Libraries { cudnn, kernels, .. } = &mut *libraries;
+        let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
+        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, cudnn);
+        let plan = Plan::stored(graph, outputs, Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch })?;
+        cudnn.remember();
+        let (free, total) = device.memory()?;
+        if plan.arena_bytes() > free {
+            let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
+            return Err(Error::Device {
+                what: format!("{:.2} GiB are planned for activations", gib(plan.arena_bytes())),
+                problem: format!("{:.2} of {:.2} GiB are free on {}", gib(free), gib(total), device.name),
+                hint: "use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into(),
+            });
+        }
+        let arena = device.alloc(plan.arena_bytes())?;
+        let inputs: Vec<Buffer> =
+            plan.inputs().iter().map(|(_, var)| device.alloc(plan.shape(*var).numel() * 4)).collect::<Result<_>>()?;
+        let constants: Vec<Buffer> = plan
+            .constants()
+            .iter()
+            .map(|c| device.upload(&to_bytes(&c.iter().map(|&v| v as f32).collect::<Vec<_>>())))
+            .collect::<Result<_>>()?;
+        let step = device.alloc(4)?;
+        let mut lowering = Lowering {
+            device,
+            kernels,
+            cudnn,
+            graph,
+            plan: &plan,
+            numbers,
+            arena: arena.address,
+            inputs: inputs.iter().map(|b| b.address).collect(),
+            constants: constants.iter().map(|b| b.address).collect(),
+            params: params.addresses(),
+            step: step.address,
+            seed,
+            tables: Vec::new(),
+            commands: Vec::new(),
+        };
+        let mut starts = Vec::new();
+        for step in plan.steps() {
+            starts.push(lowering.commands.len());
+            lowering.lower(step)?;
+        }
+        let Lowering { tables, commands, .. } = lowering;
+        let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
+        drop(libraries);
+        Ok(Executor {
+            session: session.clone(),
+            plan,
+            numbers,
+            precisions,
+            arena,
+            inputs,
+            step,
+            commands,
+            starts,
+            captured: None,
+            warm: false,
+            _constants: constants,
+            _tables: tables,
+        })
+    }
+
+    /// The plan it runs; its units are bytes.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Sets an input by name.
+    pub fn set(&mut self, name: &str, values: &[f32]) -> Result<()> {
+        let inputs = self.plan.inputs();
+        let index = inputs.iter().position(|(n, _)| n == name).ok_or_else(|| Error::Unknown {
+            kind: "input",
+            name: name.into(),
+            suggestion: suggest(name, inputs.iter().map(|(n, _)| n.as_str())),
+        })?;
+        let expected = self.plan.shape(inputs[index].1).clone();
+        if values.len() != expected.numel() {
+            let found = Shape::from([values.len()]);
+            return Err(Error::ShapeMismatch { kind: "input", name: name.into(), expected, found });
+        }
+        self.inputs[index].write(0, &to_bytes(values))
+    }
+
+    /// Adds commands that run after the plan's, in the same graph.
+    pub(super) fn append(&mut self, commands: Vec<Command>) {
+        self.commands.extend(commands);
+        self.captured = None;
+    }
+
+    /// Where a planned output lies, and whether it is bf16.
+    pub(super) fn output(&self, var: Var) -> Result<(Address, bool)> {
+        let precision = self.precisions.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
+        match (precision, self.plan.place(var)) {
+            (Some(precision), Place::Arena(offset)) => {
+                Ok((self.arena.address + offset as u64, self.numbers.half(precision)))
+            }
+            _ => Err(Error::Unknown {
+                kind: "output",
+                name: format!("{var:?}"),
+                suggestion: "; only computed tensors named when the plan was made are kept".into(),
+            }),
+        }
+    }
+
+    /// Enqueues one run; does not wait for it.
+    ///
+    /// The first run enqueues the commands one by one, which lets the libraries load what they need; the second
+    /// captures them as a graph, and from then on a run is one launch.
+    pub fn run(&mut self, step: u32) -> Result<()> {
+        self.session.device.enter()?;
+        self.step.fill_word(step)?;
+        if !self.warm {
+            self.warm = true;
+            return self.enqueue(0..self.commands.len());
+        }
+        if self.captured.is_none() {
+            let device = self.session.device.clone();
+            self.captured = Some(device.capture(|| self.enqueue(0..self.commands.len()))?);
+        }
+        match &self.captured {
+            Some(graph) => graph.launch(),
+            None => Ok(()),
+        }
+    }
+
+    fn enqueue(&self, range: std::ops::Range<usize>) -> Result<()> {
+        let libraries = self.session.lock();
+        for command in &self.commands[range] {
+            match command {
+                Command::Kernel(launch) => launch.enqueue(&self.session.device)?,
+                Command::Convolution(call) => libraries.cudnn.enqueue(call)?,
+                Command::Product(gemm) => libraries.cublas.enqueue(gemm)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs every operation `times` times by itself and times each.
+    pub fn run_timed(&mut self, step: u32, times: usize) -> Result<Vec<NodeTime>> {
+        self.run(step)?;
+        let device = self.session.device.clone();
+        let mut result = Vec::new();
+        let tail = self.commands.len();
+        for (index, planned) in self.plan.steps().iter().enumerate() {
+            let range = self.starts[index]..self.starts.get(index + 1).copied().unwrap_or(tail);
+            let milliseconds = device.time(|| (0..times).try_for_each(|_| self.enqueue(range.clone())))?;
+            result.push(NodeTime {
+                operation: planned.op.name(),
+                scope: planned.scope.to_string(),
+                flops: planned.flops,
+                time: Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32),
+            });
+        }
+        Ok(result)
+    }
+
+    /// The value of a planned output.
+    pub fn get(&self, var: Var) -> Result<Vec<f32>> {
+        let n = self.plan.shape(var).numel();
+        let (address, half) = self.output(var)?;
+        let mut bytes = vec![0; n * if half { 2 } else { 4 }];
+        self.arena.read((address - self.arena.address) as usize, &mut bytes)?;
+        if !half {
+            return Ok(from_bytes(&bytes));
+        }
+        Ok(bytes.as_chunks().0.iter().map(|b| f32::from_bits(u32::from(u16::from_le_bytes(*b)) << 16)).collect())
+    }
+
+    /// Waits until everything enqueued has run.
+    pub fn synchronize(&self) -> Result<()> {
+        self.session.device.synchronize()
+    }
+}
+
+pub(super) fn to_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+pub(super) fn from_bytes(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+/// Rounds to nearest even.
+fn to_bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    if value.is_nan() { 0x7FFF } else { ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) as u16 }
+}

@@ -1,0 +1,112 @@
+//! Loading NVIDIA's libraries at run time: a missing one is an error with a hint, never a crash.
+#![allow(unsafe_code)]
+
+use crate::error::{Error, Result};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+#[cfg(unix)]
+unsafe extern "C" {
+    fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dlerror() -> *const c_char;
+}
+
+/// A loaded library; it stays loaded for the life of the process.
+pub struct Library {
+    handle: *mut c_void,
+    /// The name under which it was found.
+    pub name: String,
+}
+
+// SAFETY: the handle is only ever given to `dlsym`, which may be called from any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Opens the first of `candidates` that can be loaded. `variable` may name a file that is tried first.
+    #[cfg(unix)]
+    pub fn open(what: &'static str, variable: &str, candidates: &[&str], hint: &str) -> Result<Library> {
+        const NOW_GLOBAL: c_int = 0x2 | 0x100;
+        let wished = std::env::var(variable).ok();
+        let mut reason = String::new();
+        for name in wished.as_deref().into_iter().chain(candidates.iter().copied()) {
+            let Ok(c_name) = CString::new(name) else { continue };
+            // SAFETY: a NUL-terminated name and valid flags.
+            let handle = unsafe { dlopen(c_name.as_ptr(), NOW_GLOBAL) };
+            if !handle.is_null() {
+                return Ok(Library { handle, name: name.into() });
+            }
+            // SAFETY: after a failed `dlopen`, `dlerror` gives null or a NUL-terminated message.
+            let message = unsafe {
+                let message = dlerror();
+                if message.is_null() { String::new() } else { CStr::from_ptr(message).to_string_lossy().into_owned() }
+            };
+            if reason.is_empty() {
+                reason = message;
+            }
+        }
+        Err(Error::Device { what: format!("{what} could not be loaded"), problem: reason, hint: hint.into() })
+    }
+
+    /// There is no CUDA here.
+    #[cfg(not(unix))]
+    pub fn open(what: &'static str, _: &str, _: &[&str], hint: &str) -> Result<Library> {
+        let problem = "only Linux is supported".into();
+        Err(Error::Device { what: format!("{what} could not be loaded"), problem, hint: hint.into() })
+    }
+
+    /// The function `name`.
+    ///
+    /// # Safety
+    /// `F` must be the function's true type.
+    pub unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F> {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+        #[cfg(unix)]
+        {
+            let missing = || Error::Device {
+                what: format!("{} has no function {name}", self.name),
+                problem: "the library is too old".into(),
+                hint: "install a newer driver and CUDA 12 or 13".into(),
+            };
+            let c_name = CString::new(name).map_err(|_| missing())?;
+            // SAFETY: a live handle and a NUL-terminated name.
+            let address = unsafe { dlsym(self.handle, c_name.as_ptr()) };
+            if address.is_null() {
+                return Err(missing());
+            }
+            // SAFETY: a function pointer has the size of a data pointer (asserted), and the caller vouches for its type.
+            Ok(unsafe { std::mem::transmute_copy(&address) })
+        }
+        #[cfg(not(unix))]
+        unreachable!("no library opens here: {name}")
+    }
+}
+
+/// Declares a table of C functions that return a status, loaded once.
+macro_rules! library {
+    ($(#[$meta:meta])* $table:ident, $what:literal, $variable:literal, $names:expr, $hint:literal,
+     { $($function:ident: $symbol:literal ($($argument:ty),* $(,)?);)* }) => {
+        $(#[$meta])*
+        #[allow(missing_docs)]
+        pub struct $table {
+            pub library: $crate::cuda::library::Library,
+            $(pub $function: unsafe extern "C" fn($($argument),*) -> i32,)*
+        }
+
+        impl $table {
+            /// The functions, loaded on first use.
+            #[allow(unsafe_code)]
+            pub fn get() -> $crate::error::Result<&'static $table> {
+                static TABLE: std::sync::OnceLock<$crate::error::Result<$table>> = std::sync::OnceLock::new();
+                let load = || {
+                    let library = $crate::cuda::library::Library::open($what, $variable, $names, $hint)?;
+                    // SAFETY: the types are those of the library's headers.
+                    Ok(unsafe { $table { $($function: library.function($symbol)?,)* library } })
+                };
+                TABLE.get_or_init(load).as_ref().map_err(Clone::clone)
+            }
+        }
+    };
+}
+pub(crate) use library;

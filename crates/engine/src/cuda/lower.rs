@@ -1,0 +1,679 @@
+//! From operations to commands: kernel launches, convolutions and matrix products with their addresses.
+
+use super::cublas::Gemm;
+use super::cudnn::{ConvCall, ConvPlan, Cudnn, Kind, Problem};
+use super::driver::{Address, Buffer, Device, Function, Launch, Module};
+use crate::error::{Error, Result};
+use crate::op::group_norm::cut;
+use crate::op::{BinaryKind, Mask, NormOptions, Op, RandomKind, Taps};
+use crate::plan::Step;
+use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One piece of work on the stream.
+pub(super) enum Command {
+    Kernel(Launch),
+    Convolution(ConvCall),
+    Product(Gemm),
+}
+
+/// How numbers are stored and multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// f32 throughout, without rounding to TF32.
+    F32,
+    /// f32 in memory, TF32 in convolutions and matrix products.
+    Tf32,
+    /// Activations in bf16, sums and parameters in f32.
+    Bf16,
+}
+
+impl Numbers {
+    pub(super) fn half(self, precision: Precision) -> bool {
+        self == Numbers::Bf16 && precision == Precision::Half
+    }
+}
+
+/// Kernels by name.
+pub(super) struct Kernels {
+    module: Module,
+    functions: HashMap<String, Function>,
+}
+
+impl Kernels {
+    pub fn new(module: Module) -> Self {
+        Kernels { module, functions: HashMap::new() }
+    }
+
+    pub fn get(&mut self, name: &str) -> Result<Function> {
+        if let Some(function) = self.functions.get(name) {
+            return Ok(*function);
+        }
+        let function = self.module.function(name)?;
+        self.functions.insert(name.into(), function);
+        Ok(function)
+    }
+}
+
+/// Everything the lowering needs to know.
+pub(super) struct Lowering<'a> {
+    pub device: &'a Arc<Device>,
+    pub kernels: &'a mut Kernels,
+    pub cudnn: &'a mut Cudnn,
+    pub graph: &'a Graph,
+    pub plan: &'a Plan,
+    pub numbers: Numbers,
+    pub arena: Address,
+    pub inputs: Vec<Address>,
+    pub constants: Vec<Address>,
+    /// Address of each parameter in f32, and of its bf16 copy.
+    pub params: Vec<(Address, Address)>,
+    pub step: Address,
+    pub seed: u64,
+    pub tables: Vec<Buffer>,
+    pub commands: Vec<Command>,
+}
+
+/// The convolution of a node, if it is one.
+fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<Problem> {
+    let (kind, geometry) = match node {
+        Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
+        Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
+        Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
+        _ => return None,
+    };
+    // The forward scale comes after bias and residual.
+    let scale = match node {
+        Op::Conv2dInputGradient(op) => op.scale,
+        Op::Conv2dWeightGradient(op) => op.scale,
+        _ => 1.0,
+    };
+    Some(Problem { kind, geometry, half, tf32, scale: scale as f32 })
+}
+
+/// Bytes of scratch memory for a node.
+pub(super) fn scratch(node: &Node, graph: &Graph, numbers: Numbers, cudnn: &mut Cudnn) -> Result<usize> {
+    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
+    if let Some(problem) = convolution(&node.op, &shapes, half, numbers != Numbers::F32) {
+        return Ok(cudnn.plan(&problem)?.workspace);
+    }
+    let element = if half { 2 } else { 4 };
+    Ok(match &node.op {
+        Op::Sum(op) => {
+            let [outer, middle, inner] = op.cut(shapes[0]);
+            outer * SumPlan::new(outer, middle, inner).parts * inner * 4
+        }
+        Op::GroupNormGradient(_) => 2 * shapes[3][0] * cut(shapes[3]).1 * 4,
+        Op::Attention(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (4 + element),
+        Op::AttentionGradient(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (8 + 2 * element),
+        _ => 0,
+    })
+}
+
+/// How a sum over the middle is cut into blocks.
+struct SumPlan {
+    rows: usize,
+    parts: usize,
+}
+
+impl SumPlan {
+    fn new(outer: usize, middle: usize, inner: usize) -> SumPlan {
+        if inner == 1 {
+            let rows = 16_384;
+            return SumPlan { rows, parts: middle.div_ceil(rows) };
+        }
+        let columns = if inner % 8 == 0 { inner.div_ceil(256) } else { inner.div_ceil(32) };
+        // Enough blocks for the whole GPU, each with at least 64 rows.
+        let parts = (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64));
+        let rows = middle.div_ceil(parts);
+        SumPlan { rows, parts: middle.div_ceil(rows) }
+    }
+}
+
+impl Lowering<'_> {
+    fn half(&self, var: Var) -> bool {
+        self.numbers.half(self.graph.precision(var))
+    }
+
+    fn kind(&self, var: Var) -> &'static str {
+        if self.half(var) { "bf16" } else { "float" }
+    }
+
+    pub fn address(&self, var: Var) -> Address {
+        match self.plan.place(var) {
+            Place::Arena(offset) => self.arena + offset as u64,
+            Place::Input(index) => self.inputs[index],
+            Place::Constant(index) => self.constants[index],
+            Place::Param(index) => self.params[index].0,
+        }
+    }
+
+    /// The address of a weight, in bf16 if its convolution wants that.
+    fn weight(&self, var: Var, half: bool) -> Address {
+        match self.plan.place(var) {
+            Place::Param(index) if half => self.params[index].1,
+            _ => self.address(var),
+        }
+    }
+
+    fn launch(
+        &mut self,
+        name: &str,
+        grid: [usize; 3],
+        block: [usize; 3],
+        shared: usize,
+        arguments: &[u64],
+    ) -> Result<()> {
+        let function = self.kernels.get(name)?;
+        let [grid, block] = [grid, block].map(|sizes| sizes.map(|s| s as u32));
+        let arguments = arguments.to_vec();
+        self.commands.push(Command::Kernel(Launch { function, grid, block, shared: shared as u32, arguments }));
+        Ok(())
+    }
+
+    /// A kernel that strides over `n` items.
+    fn each(&mut self, name: &str, n: usize, arguments: &[u64]) -> Result<()> {
+        let blocks = n.div_ceil(256).clamp(1, self.device.multiprocessors * 16);
+        self.launch(name, [blocks, 1, 1], [256, 1, 1], 0, arguments)
+    }
+
+    fn unsupported(&self, step: &Step, problem: &str) -> Error {
+        Error::Operation {
+            operation: step.op.name(),
+            place: format!(" at `{}` on CUDA", step.scope),
+            problem: problem.into(),
+            inputs: String::new(),
+        }
+    }
+
+    /// Adds the commands of one step.
+    pub fn lower(&mut self, step: &Step) -> Result<()> {
+        let graph = self.graph;
+        let shapes: Vec<&Shape> = step.inputs.iter().map(|&v| graph.shape(v)).collect();
+        let ins: Vec<Address> = step.inputs.iter().map(|&v| self.address(v)).collect();
+        let outs: Vec<Address> = step.outputs.iter().map(|&v| self.address(v)).collect();
+        let out_shape = graph.shape(step.outputs[0]);
+        let n = out_shape.numel();
+        let scratch = self.arena + step.scratch.0 as u64;
+        let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
+        let half = kind == "bf16";
+        let tf32 = self.numbers != Numbers::F32;
+        if let Some(problem) = convolution(&step.op, &shapes, half, tf32) {
+            let plan: Arc<ConvPlan> = self.cudnn.plan(&problem)?;
+            let weight = |at: usize| self.weight(step.inputs[at], half);
+            let addresses = match problem.kind {
+                Kind::Forward => [ins[0], weight(1), outs[0]],
+                Kind::InputGradient => [outs[0], weight(1), ins[0]],
+                Kind::WeightGradient => [ins[0], outs[0], ins[1]],
+            };
+            let call = self.cudnn.bind(&plan, addresses, scratch)?;
+            self.commands.push(Command::Convolution(call));
+            if let Op::Conv2d(op) = &step.op
+                && (op.bias || op.residual || op.scale != 1.0)
+            {
+                let c = problem.geometry.filters;
+                let bias = if op.bias { ins[2] } else { 0 };
+                let residual = if op.residual { ins[ins.len() - 1] } else { 0 };
+                let v = if c % 8 == 0 { 8 } else { 1 };
+                let arguments = [outs[0], bias, residual, float(op.scale), n as u64, c as u64];
+                self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
+            }
+            return Ok(());
+        }
+        match &step.op {
+            Op::Combine(op) => {
+                if step.inputs.iter().any(|&v| self.half(v) != half) {
+                    return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
+                }
+                let v = if n % 8 == 0 { 8 } else { 1 };
+                let name = format!("combine_{kind}_{v}");
+                // Four terms at a time; later rounds add to the result so far.
+                let mut terms: Vec<(f64, Address)> = op.coefficients.iter().copied().zip(ins).collect();
+                while !terms.is_empty() {
+                    let now: Vec<_> = terms.drain(..terms.len().min(4)).collect();
+                    let at = |i: usize| now.get(i).map_or(0, |t| t.1);
+                    let c = |i: usize| float(now.get(i).map_or(0.0, |t| t.0));
+                    let arguments = [outs[0], at(0), at(1), at(2), at(3), c(0), c(1), c(2), c(3), n as u64];
+                    self.each(&name, n / v, &arguments)?;
+                    if !terms.is_empty() {
+                        terms.insert(0, (1.0, outs[0]));
+                    }
+                }
+            }
+            Op::Binary(op) => {
+                let [out, a, b] = [out_shape, shapes[0], shapes[1]].map(|s| four(s));
+                let (Some(out), Some(a), Some(b)) = (out, a, b) else {
+                    return Err(self.unsupported(step, "has more than four dimensions"));
+                };
+                let v = if out[3] % 8 == 0 { 8 } else { 1 };
+                let name = format!("binary_{}_{}_{v}", self.kind(step.inputs[0]), self.kind(step.inputs[1]));
+                let multiply = u64::from(op.kind == BinaryKind::Multiply);
+                let mut arguments = vec![outs[0], ins[0], ins[1], multiply, n as u64];
+                arguments.extend(out[1..].iter().map(|&d| d as u64));
+                arguments.extend(repeated_strides(&a));
+                arguments.extend(repeated_strides(&b));
+                self.each(&name, n / v, &arguments)?;
+            }
+            Op::Unary(op) => {
+                self.each(&format!("unary_{kind}"), n, &[outs[0], ins[0], op.function as u64, n as u64])?
+            }
+            Op::UnaryGradient(op) => {
+                let arguments = [outs[0], ins[0], ins[1], op.function as u64, n as u64];
+                self.each(&format!("unary_gradient_{kind}"), n, &arguments)?;
+            }
+            Op::Cast(_) => {
+                let to = self.kind(step.outputs[0]);
+                if to == kind {
+                    let width = if half { "u16" } else { "u32" };
+                    let arguments = [outs[0], ins[0], 1, n as u64, n as u64, n as u64];
+                    self.each(&format!("copy_rows_{width}"), n, &arguments)?;
+                } else {
+                    let v = if n % 8 == 0 { 8 } else { 1 };
+                    self.each(&format!("cast_{kind}_{to}_{v}"), n / v, &[outs[0], ins[0], n as u64])?;
+                }
+            }
+            Op::Concat(_) => {
+                let width = out_shape.last().copied().unwrap_or(1);
+                let mut at = 0;
+                for (shape, &from) in shapes.iter().zip(&ins) {
+                    let part = shape.last().copied().unwrap_or(1);
+                    self.copy_rows(half, n / width, part, (outs[0], at, width), (from, 0, part))?;
+                    at += part;
+                }
+            }
+            Op::SliceChannels(op) => {
+                let width = shapes[0].last().copied().unwrap_or(1);
+                self.copy_rows(half, n / op.count, op.count, (outs[0], 0, op.count), (ins[0], op.first, width))?;
+            }
+            Op::Expand(_) => {
+                let (Some(out), Some(x)) = (four(out_shape), four(shapes[0])) else {
+                    return Err(self.unsupported(step, "has more than four dimensions"));
+                };
+                let mut arguments = vec![outs[0], ins[0], n as u64];
+                arguments.extend(out[1..].iter().map(|&d| d as u64));
+                arguments.extend(repeated_strides(&x));
+                self.each(&format!("expand_{kind}"), n, &arguments)?;
+            }
+            Op::Sum(op) => {
+                let [outer, middle, inner] = op.cut(shapes[0]);
+                self.sum(kind, ins[0], [outer, middle, inner], scratch, outs[0])?;
+            }
+            Op::Dropout(op) => {
+                let v = if n % 8 == 0 { 8 } else { 1 };
+                let [threshold, purpose, kept, seed, step] = self.mask(Some(op.mask));
+                let arguments = [outs[0], ins[0], threshold, kept, seed, purpose, step, n as u64];
+                self.each(&format!("dropout_{kind}_{v}"), n.div_ceil(8), &arguments)?;
+            }
+            Op::Random(op) => {
+                let normal = u64::from(op.kind == RandomKind::Normal);
+                let arguments = [outs[0], normal, self.seed, op.purpose.into(), self.step, n as u64];
+                self.each("random_float", n.div_ceil(4), &arguments)?;
+            }
+            Op::GroupNorm(op) => {
+                let (pixels, channels) = cut(shapes[0]);
+                let NormOptions { groups, epsilon, silu, mask } = op.options;
+                let (batch, per_group) = (shapes[0][0], channels / groups);
+                let shift = ins.get(3).copied().unwrap_or(0);
+                let mut arguments = vec![outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], shift];
+                arguments.extend([pixels as u64, channels as u64]);
+                let slice = Slice::new(pixels, channels, per_group);
+                arguments.extend(slice.as_ref().map(|s| s.slice as u64));
+                arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
+                arguments.extend(self.mask(mask));
+                let repeats = slice.as_ref().map_or(0, |s| s.repeats);
+                let kept = if repeats <= 1 {
+                    1
+                } else if repeats <= 4 || !half {
+                    4
+                } else {
+                    8
+                };
+                self.norm(&format!("group_norm_{kind}_{kept}"), kind, slice, [groups, batch, channels], &arguments)?;
+            }
+            Op::GroupNormGradient(op) => {
+                let (pixels, channels) = cut(shapes[3]);
+                let NormOptions { groups, silu, mask, .. } = op.options;
+                let (batch, per_group) = (shapes[3][0], channels / groups);
+                let kind = self.kind(step.inputs[3]);
+                let (gammas, betas) = (scratch, scratch + (batch * channels * 4) as u64);
+                let mut arguments = vec![outs[0], gammas, betas, outs.get(3).copied().unwrap_or(0)];
+                arguments.extend(&ins);
+                if ins.len() == 6 {
+                    arguments.push(0);
+                }
+                arguments.extend([pixels as u64, channels as u64]);
+                let slice = Slice::new(pixels, channels, per_group);
+                arguments.extend(slice.as_ref().map(|s| s.slice as u64));
+                arguments.extend([per_group as u64, u64::from(silu)]);
+                arguments.extend(self.mask(mask));
+                let kept = if slice.as_ref().is_some_and(|s| s.repeats > 1) && kind == "bf16" { 4 } else { 1 };
+                let name = format!("group_norm_gradient_{kind}_{kept}");
+                self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
+                for (partial, out) in [(gammas, outs[1]), (betas, outs[2])] {
+                    self.sum_once("float", partial, [1, batch, channels], batch, 1, out)?;
+                }
+            }
+            Op::Resample(op) => {
+                let [_, h, w, c] = shapes[0].dims().unwrap_or_default();
+                let [_, oh, ow, _] = out_shape.dims().unwrap_or_default();
+                let mut arguments = vec![outs[0], ins[0], n as u64];
+                arguments.extend([h, w, oh, ow, c].map(|d| d as u64));
+                arguments.extend(self.taps(&op.vertical)?);
+                arguments.extend(self.taps(&op.horizontal)?);
+                let v = if c % 8 == 0 { 8 } else { 1 };
+                self.each(&format!("resample_{kind}_{v}"), n / v, &arguments)?;
+            }
+            Op::MaxPool(op) => {
+                let arguments = pool_arguments(vec![outs[0], ins[0], n as u64], shapes[0], out_shape, op);
+                self.each(&format!("max_pool_{kind}"), n, &arguments)?;
+            }
+            Op::MaxPoolGradient(op) => {
+                let arguments = pool_arguments(vec![outs[0], ins[0], ins[1], n as u64], shapes[0], shapes[1], &op.pool);
+                self.each(&format!("max_pool_gradient_{kind}"), n, &arguments)?;
+            }
+            Op::Interpolate(_) => {
+                let [rows, d] = shapes[0].dims().unwrap_or_default();
+                let arguments = [outs[0], ins[0], ins[1], shapes[1].numel() as u64, rows as u64, d as u64];
+                self.each("interpolate", n, &arguments)?;
+            }
+            Op::InterpolateSlope(_) => {
+                let [rows, d] = shapes[0].dims().unwrap_or_default();
+                self.each("interpolate_slope", n, &[outs[0], ins[0], ins[1], ins[2], n as u64, rows as u64, d as u64])?;
+            }
+            Op::InterpolateTableGradient(_) => {
+                let [rows, d] = out_shape.dims().unwrap_or_default();
+                let arguments = [outs[0], ins[0], ins[1], shapes[0].numel() as u64, rows as u64, d as u64];
+                self.each("interpolate_table_gradient", n, &arguments)?;
+            }
+            Op::Matmul(op) => {
+                if self.half(step.inputs[1]) != half {
+                    return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
+                }
+                let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
+                let element = if half { 2 } else { 4 };
+                let (m, width, k) = (product.m, product.n, product.k);
+                if product.batch.len() >= 32 && m * width * k <= 1 << 18 {
+                    let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
+                    let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
+                    let mut arguments = vec![outs[0], ins[0], ins[1], table.address, n as u64];
+                    self.tables.push(table);
+                    let strides = |transposed: bool, columns: usize, rows: usize| {
+                        if transposed { [1, rows] } else { [columns, 1] }
+                    };
+                    let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
+                    arguments.extend([m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
+                    return self.each(&format!("small_products_{kind}"), n, &arguments);
+                }
+                let mut first = 0;
+                while first < product.batch.len() {
+                    // The longest run of equal steps is one batched product.
+                    let rest = &product.batch[first..];
+                    let steps =
+                        rest.get(1).map_or((0, 0), |b| (b.0.wrapping_sub(rest[0].0), b.1.wrapping_sub(rest[0].1)));
+                    let run = rest
+                        .windows(2)
+                        .take_while(|w| (w[1].0.wrapping_sub(w[0].0), w[1].1.wrapping_sub(w[0].1)) == steps)
+                        .count();
+                    let (a, b) = rest[0];
+                    self.commands.push(Command::Product(Gemm {
+                        m: product.m,
+                        n: product.n,
+                        k: product.k,
+                        alpha: 1.0,
+                        a: ins[0] + (a * element) as u64,
+                        b: ins[1] + (b * element) as u64,
+                        out: outs[0] + (first * product.m * product.n * element) as u64,
+                        transpose: op.transpose,
+                        strides: [steps.0, steps.1, product.m * product.n],
+                        batch: run + 1,
+                        half,
+                        half_out: half,
+                        tf32,
+                    }));
+                    first += run + 1;
+                }
+            }
+            Op::Attention(op) => {
+                let [batch, t, c] = shapes[0].dims().unwrap_or_default();
+                let weights = scratch + (batch * t * t * 4) as u64;
+                let alpha = op.scale as f32;
+                self.product([t, t, c], batch, alpha, (ins[0], ins[1], scratch), [false, true], half, false);
+                let arguments = [weights, outs[1], scratch, (batch * t) as u64, t as u64];
+                self.launch(&format!("softmax_{kind}"), [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+                self.product([t, c, t], batch, 1.0, (weights, ins[2], outs[0]), [false, false], half, half);
+            }
+            Op::AttentionGradient(op) => {
+                let [batch, t, c] = shapes[0].dims().unwrap_or_default();
+                let [q, k, v, out, logs, dy] = ins[..] else { return Ok(()) };
+                let square = (batch * t * t) as u64;
+                let element = if half { 2 } else { 4 };
+                let (scores, dp) = (scratch, scratch + 4 * square);
+                let (weights, slopes) = (dp + 4 * square, dp + (4 + element) * square);
+                let alpha = op.scale as f32;
+                self.product([t, t, c], batch, alpha, (q, k, scores), [false, true], half, false);
+                self.product([t, t, c], batch, 1.0, (dy, v, dp), [false, true], half, false);
+                let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
+                let name = format!("softmax_gradient_{kind}");
+                self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+                self.product([t, c, t], batch, alpha, (slopes, k, outs[0]), [false, false], half, half);
+                self.product([t, c, t], batch, alpha, (slopes, q, outs[1]), [true, false], half, half);
+                self.product([t, c, t], batch, 1.0, (weights, dy, outs[2]), [true, false], half, half);
+            }
+            Op::Reshape(_) | Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Arguments of a kernel that may drop elements: threshold, purpose, scale, seed, step.
+    fn mask(&self, mask: Option<Mask>) -> [u64; 5] {
+        let threshold = mask.map_or(0, |m| u64::from(m.threshold()));
+        let (purpose, kept) = mask.map_or((0, 1.0), |m| (u64::from(m.purpose), m.kept()));
+        [threshold, purpose, float(kept), self.seed, self.step]
+    }
+
+    /// A group norm's kernel, by slices of channels, or the one for any shape.
+    fn norm(
+        &mut self,
+        name: &str,
+        kind: &str,
+        slice: Option<Slice>,
+        [groups, batch, channels]: [usize; 3],
+        arguments: &[u64],
+    ) -> Result<()> {
+        match slice {
+            Some(s) => {
+                let (grid, block) = ([channels / s.slice, batch, 1], [s.lanes, s.rows, 1]);
+                self.launch(name, grid, block, s.shared, arguments)
+            }
+            None => {
+                let gradient = if name.contains("gradient") { "gradient_" } else { "" };
+                let name = format!("group_norm_{gradient}any_{kind}");
+                self.launch(&name, [groups, batch, 1], [256, 1, 1], 0, arguments)
+            }
+        }
+    }
+
+    /// A batch of products without repeated operands.
+    #[allow(clippy::too_many_arguments)]
+    fn product(
+        &mut self,
+        [m, n, k]: [usize; 3],
+        batch: usize,
+        alpha: f32,
+        (a, b, out): (Address, Address, Address),
+        transpose: [bool; 2],
+        half: bool,
+        half_out: bool,
+    ) {
+        let strides = [m * k, k * n, m * n];
+        let tf32 = self.numbers != Numbers::F32;
+        self.commands.push(Command::Product(Gemm {
+            m,
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            out,
+            transpose,
+            strides,
+            batch,
+            half,
+            half_out,
+            tf32,
+        }));
+    }
+
+    fn sum(
+        &mut self,
+        kind: &str,
+        x: Address,
+        [outer, middle, inner]: [usize; 3],
+        scratch: Address,
+        out: Address,
+    ) -> Result<()> {
+        let plan = SumPlan::new(outer, middle, inner);
+        let first = if plan.parts == 1 { out } else { scratch };
+        if inner == 1 {
+            let arguments = [first, x, middle as u64, plan.rows as u64, plan.parts as u64];
+            self.launch(&format!("sum_rows_{kind}"), [plan.parts, outer, 1], [256, 1, 1], 0, &arguments)?;
+            if plan.parts > 1 {
+                let arguments = [out, scratch, plan.parts as u64, plan.parts as u64, 1];
+                self.launch("sum_rows_float", [1, outer, 1], [256, 1, 1], 0, &arguments)?;
+            }
+            return Ok(());
+        }
+        self.sum_once(kind, x, [outer, middle, inner], plan.rows, plan.parts, first)?;
+        if plan.parts > 1 {
+            self.sum_once("float", scratch, [outer, plan.parts, inner], plan.parts, 1, out)?;
+        }
+        Ok(())
+    }
+
+    /// One pass of a sum over the middle: `[outer, parts, inner]` from `[outer, middle, inner]`.
+    fn sum_once(
+        &mut self,
+        kind: &str,
+        x: Address,
+        [outer, middle, inner]: [usize; 3],
+        rows: usize,
+        parts: usize,
+        out: Address,
+    ) -> Result<()> {
+        let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64];
+        if inner % 8 == 0 {
+            let lanes = (inner / 8).min(32);
+            let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);
+            return self.launch(&format!("sum_middle_wide_{kind}"), grid, block, 256 * 32, &arguments);
+        }
+        self.launch(&format!("sum_middle_{kind}"), [inner.div_ceil(32), parts, outer], [32, 8, 1], 0, &arguments)
+    }
+
+    /// Copies `rows` rows of `width` elements; each side is (address, first element, elements per row).
+    fn copy_rows(
+        &mut self,
+        half: bool,
+        rows: usize,
+        width: usize,
+        to: (Address, usize, usize),
+        from: (Address, usize, usize),
+    ) -> Result<()> {
+        let element = if half { 2 } else { 4 };
+        let whole = [width, to.1, to.2, from.1, from.2].iter().all(|n| n * element % 16 == 0);
+        let (name, unit) = if whole {
+            ("uint4", 16 / element)
+        } else if half {
+            ("u16", 1)
+        } else {
+            ("u32", 1)
+        };
+        let arguments = [
+            to.0 + (to.1 * element) as u64,
+            from.0 + (from.1 * element) as u64,
+            rows as u64,
+            (width / unit) as u64,
+            (to.2 / unit) as u64,
+            (from.2 / unit) as u64,
+        ];
+        self.each(&format!("copy_rows_{name}"), rows * width / unit, &arguments)
+    }
+
+    /// Uploads sparse taps: addresses of starts, sources and weights.
+    fn taps(&mut self, taps: &Taps) -> Result<[u64; 3]> {
+        let mut starts = vec![0i32];
+        let (mut sources, mut weights) = (Vec::new(), Vec::new());
+        for row in &taps.rows {
+            sources.extend(row.iter().map(|t| t.0 as i32));
+            weights.extend(row.iter().map(|t| t.1 as f32));
+            starts.push(sources.len() as i32);
+        }
+        let mut bytes: Vec<u8> = starts.iter().chain(&sources).flat_map(|i| i.to_le_bytes()).collect();
+        bytes.extend(weights.iter().flat_map(|w| w.to_le_bytes()));
+        let buffer = self.device.upload(&bytes)?;
+        let address = buffer.address;
+        self.tables.push(buffer);
+        let (a, b) = (4 * starts.len() as u64, 4 * sources.len() as u64);
+        Ok([address, address + a, address + a + b])
+    }
+}
+
+/// How GroupNorm's kernels cut an image: see group_norm.cu.
+struct Slice {
+    slice: usize,
+    lanes: usize,
+    rows: usize,
+    repeats: usize,
+    shared: usize,
+}
+
+impl Slice {
+    fn new(pixels: usize, channels: usize, per_group: usize) -> Option<Slice> {
+        let unit = (1..=8).map(|i| i * per_group).find(|u| u % 8 == 0)?;
+        if channels % unit != 0 {
+            return None;
+        }
+        let target = (32_768 / pixels).clamp(32, 64);
+        let fits = |slice: &usize| channels % slice == 0;
+        let slice =
+            (1..=channels / unit).map(|i| i * unit).filter(fits).take_while(|&s| s <= target).last().unwrap_or(unit);
+        let lanes = slice / 8;
+        if lanes > 64 {
+            return None;
+        }
+        let rows = (512 / lanes).clamp(1, pixels);
+        Some(Slice { slice, lanes, rows, repeats: pixels.div_ceil(rows), shared: (rows + 1) * slice * 4 })
+    }
+}
+
+fn pool_arguments(mut head: Vec<u64>, x: &Shape, out: &Shape, op: &crate::op::MaxPool) -> Vec<u64> {
+    let [_, h, w, c] = x.dims().unwrap_or_default();
+    let [_, oh, ow, _] = out.dims().unwrap_or_default();
+    head.extend([h, w, oh, ow, c, op.kernel, op.stride, op.pad].map(|d| d as u64));
+    head
+}
+
+/// An f32 argument.
+pub(super) fn float(value: f64) -> u64 {
+    u64::from((value as f32).to_bits())
+}
+
+/// A shape with ones in front, up to four dimensions.
+fn four(shape: &Shape) -> Option<[usize; 4]> {
+    let mut sizes = [1; 4];
+    let front = 4usize.checked_sub(shape.len())?;
+    sizes[front..].copy_from_slice(shape);
+    Some(sizes)
+}
+
+/// Strides of a shape, 0 where a dimension of size 1 is repeated.
+fn repeated_strides(sizes: &[usize; 4]) -> [u64; 4] {
+    let mut strides = [0; 4];
+    let mut stride = 1;
+    for axis in (0..4).rev() {
+        strides[axis] = if sizes[axis] == 1 { 0 } else { stride as u64 };
+        stride *= sizes[axis];
+    }
+    strides
+}

@@ -1,0 +1,17 @@
+//! The CUDA backend: the same plans as the CPU's, on cuDNN, cuBLAS and our own kernels, loaded at run time.
+
+mod cublas;
+mod cudnn;
+mod driver;
+mod executor;
+pub(crate) mod library;
+mod lower;
+mod nvrtc;
+mod optim;
+mod self_test;
+
+pub use driver::{Buffer, Device};
+pub use executor::{DeviceParams, Executor, Session};
+pub use lower::Numbers;
+pub use optim::Adam;
+pub use self_test::{Check, self_test};

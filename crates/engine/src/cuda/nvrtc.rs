@@ -1,0 +1,139 @@
+//! Compiling our kernels at run time, and keeping the result on disk.
+#![allow(unsafe_code)]
+
+use super::library::library;
+use crate::error::{Error, Result};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr::{null, null_mut};
+
+type Program = *mut c_void;
+
+library!(
+    /// Functions of `libnvrtc`.
+    Nvrtc, "NVIDIA's run-time compiler (libnvrtc)", "SOFTDIFF_NVRTC",
+    &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"],
+    "install the CUDA toolkit 12 or 13, or `pip install nvidia-cuda-nvrtc` and name its file in SOFTDIFF_NVRTC",
+    {
+        create: "nvrtcCreateProgram" (*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char);
+        compile: "nvrtcCompileProgram" (Program, c_int, *const *const c_char);
+        destroy: "nvrtcDestroyProgram" (*mut Program);
+        log_size: "nvrtcGetProgramLogSize" (Program, *mut usize);
+        log: "nvrtcGetProgramLog" (Program, *mut c_char);
+        cubin_size: "nvrtcGetCUBINSize" (Program, *mut usize);
+        cubin: "nvrtcGetCUBIN" (Program, *mut c_char);
+        version: "nvrtcVersion" (*mut c_int, *mut c_int);
+    }
+);
+
+/// All our kernels as one program.
+pub const SOURCE: &str = concat!(
+    include_str!("kernels/common.cuh"),
+    include_str!("kernels/elementwise.cu"),
+    include_str!("kernels/reduce.cu"),
+    include_str!("kernels/group_norm.cu"),
+    include_str!("kernels/image.cu"),
+    include_str!("kernels/optim.cu"),
+);
+
+/// Compiles [`SOURCE`] for a compute capability.
+pub fn compile((major, minor): (i32, i32)) -> Result<Vec<u8>> {
+    let nvrtc = Nvrtc::get()?;
+    let failed = |what: &str, problem: String| Error::Device {
+        what: what.into(),
+        problem,
+        hint: "this is a defect of softdiff or a compiler too old for this GPU".into(),
+    };
+    let source = CString::new(SOURCE).map_err(|e| failed("reading the kernels", e.to_string()))?;
+    let options = [CString::new(format!("--gpu-architecture=sm_{major}{minor}")), CString::new("--std=c++17")];
+    let options: Vec<CString> = options.into_iter().flatten().collect();
+    let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
+    let mut program = null_mut();
+    // SAFETY: NUL-terminated strings and buffers of the sizes the library tells.
+    unsafe {
+        let name = c"softdiff.cu";
+        let status = (nvrtc.create)(&mut program, source.as_ptr(), name.as_ptr(), 0, null(), null());
+        if status != 0 {
+            return Err(failed("starting the compiler", format!("status {status}")));
+        }
+        let status = (nvrtc.compile)(program, pointers.len() as c_int, pointers.as_ptr());
+        let mut size = 0;
+        let result = if status == 0 {
+            (nvrtc.cubin_size)(program, &mut size);
+            let mut cubin = vec![0u8; size];
+            (nvrtc.cubin)(program, cubin.as_mut_ptr().cast());
+            Ok(cubin)
+        } else {
+            (nvrtc.log_size)(program, &mut size);
+            let mut log = vec![0u8; size];
+            (nvrtc.log)(program, log.as_mut_ptr().cast());
+            Err(failed("compiling the kernels", String::from_utf8_lossy(&log).trim_end_matches('\0').into()))
+        };
+        (nvrtc.destroy)(&mut program);
+        result
+    }
+}
+
+/// The compiled kernels, from the cache if they are there.
+pub fn cubin(capability: (i32, i32)) -> Result<Vec<u8>> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: valid out-pointers.
+    unsafe { (Nvrtc::get()?.version)(&mut major, &mut minor) };
+    let key = format!("kernels-{:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", hash(SOURCE), capability.0, capability.1);
+    if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
+        // A cubin is an ELF file; anything else is a damaged cache.
+        if bytes.starts_with(b"\x7fELF") {
+            return Ok(bytes);
+        }
+    }
+    let bytes = compile(capability)?;
+    store(&key, &bytes);
+    Ok(bytes)
+}
+
+/// A file of the cache folder: `$SOFTDIFF_CACHE`, else `softdiff` in the user's cache folder.
+pub fn cache_file(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("SOFTDIFF_CACHE").map(PathBuf::from).or_else(|| {
+        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).map(|b| b.join("softdiff"))
+    })?;
+    Some(folder.join(name))
+}
+
+/// Writes a cache file; a cache that cannot be written is not an error.
+pub fn store(name: &str, bytes: &[u8]) {
+    let Some(path) = cache_file(name) else { return };
+    let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
+    let write = || {
+        std::fs::create_dir_all(path.parent()?).ok()?;
+        std::fs::write(&temporary, bytes).ok()?;
+        std::fs::rename(&temporary, &path).ok()
+    };
+    if write().is_none() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+}
+
+/// FNV-1a, 64 bits.
+pub fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_compile_for_old_and_new_gpus() {
+        if let Err(error) = Nvrtc::get() {
+            println!("skipped: {error}");
+            return;
+        }
+        for capability in [(7, 5), (8, 0), (9, 0)] {
+            match compile(capability) {
+                Ok(cubin) => assert!(cubin.starts_with(b"\x7fELF")),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The optimiser on the device: clipping, Adam, EMAs and the bf16 copies, appended to a step's graph.
+
+use super::driver::{Buffer, Launch};
+use super::executor::{DeviceParams, Executor, Session};
+use super::lower::{Command, float};
+use crate::error::{Error, Result};
+use crate::optim::{AdamConfig, Update};
+use crate::{Params, Var};
+use std::sync::Arc;
+
+/// Elements of one block.
+const PIECE: usize = 16_384;
+/// Averages the kernel keeps at most.
+const MOST_EMAS: usize = 4;
+
+/// Adam's state on the device.
+pub struct Adam {
+    config: AdamConfig,
+    state: Buffer,
+    first: DeviceParams,
+    second: DeviceParams,
+    /// Averaged parameters, one set per decay.
+    pub ema: Vec<DeviceParams>,
+    _pieces: Buffer,
+    _squares: Buffer,
+}
+
+impl Adam {
+    /// Appends an update of `params` by `gradients` (of the trainable parameters, in order) to `executor`'s step.
+    pub fn attach(
+        session: &Arc<Session>,
+        executor: &mut Executor,
+        config: AdamConfig,
+        host: &Params<f32>,
+        params: &DeviceParams,
+        gradients: &[Var],
+    ) -> Result<Adam> {
+        if config.ema.len() > MOST_EMAS {
+            return Err(Error::Device {
+                what: format!("{} averages were asked for", config.ema.len()),
+                problem: format!("the optimiser keeps at most {MOST_EMAS} on a GPU"),
+                hint: "remove some of the EMA decays".into(),
+            });
+        }
+        let device = &session.device;
+        let mut zeros = host.clone();
+        zeros.fill(0.0);
+        let (first, second) = (DeviceParams::new(session, &zeros)?, DeviceParams::new(session, &zeros)?);
+        let ema: Vec<DeviceParams> =
+            config.ema.iter().map(|_| DeviceParams::new(session, host)).collect::<Result<_>>()?;
+        let values = params.addresses();
+        let (firsts, seconds) = (first.addresses(), second.addresses());
+        let averages: Vec<_> = ema.iter().map(|e| e.addresses()).collect();
+        let trainable = params.specs().iter().enumerate().filter(|(_, spec)| spec.trainable);
+        let mut pieces = Vec::new();
+        for ((index, spec), &gradient) in trainable.zip(gradients) {
+            let (gradient, half) = executor.output(gradient)?;
+            let n = spec.shape.numel();
+            for begin in (0..n).step_by(PIECE) {
+                let (wide, narrow) = (4 * begin as u64, 2 * begin as u64);
+                let mut words = vec![
+                    values[index].0 + wide,
+                    firsts[index].0 + wide,
+                    seconds[index].0 + wide,
+                    gradient + if half { narrow } else { wide },
+                    values[index].1 + narrow,
+                ];
+                words.extend((0..MOST_EMAS).map(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)));
+                words.push(PIECE.min(n - begin) as u64 | u64::from(half) << 32);
+                pieces.extend(words);
+            }
+        }
+        let count = pieces.len() / (6 + MOST_EMAS);
+        let bytes: Vec<u8> = pieces.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let pieces = device.upload(&bytes)?;
+        let squares = device.alloc(4 * count)?;
+        let state = device.alloc(32)?;
+        let mut libraries = session.lock();
+        let mut launch = |name: &str, blocks: usize, arguments: Vec<u64>| -> Result<Command> {
+            let function = libraries.kernels.get(name)?;
+            let (grid, block) = ([blocks as u32, 1, 1], [256, 1, 1]);
+            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, arguments }))
+        };
+        let double = |v: f64| v.to_bits();
+        let decay = |i: usize| float(config.ema.get(i).copied().unwrap_or(0.0));
+        let commands = vec![
+            launch("gradient_squares", count, vec![squares.address, pieces.address])?,
+            launch(
+                "gradient_norm",
+                1,
+                vec![
+                    state.address,
+                    squares.address,
+                    count as u64,
+                    double(config.rate),
+                    double(config.warmup as f64),
+                    double(config.beta1),
+                    double(config.beta2),
+                    double(config.clip.unwrap_or(0.0)),
+                ],
+            )?,
+            launch(
+                "adam",
+                count,
+                vec![
+                    pieces.address,
+                    state.address,
+                    float(config.beta1),
+                    float(config.beta2),
+                    float(config.epsilon),
+                    config.ema.len() as u64,
+                    decay(0),
+                    decay(1),
+                    decay(2),
+                    decay(3),
+                ],
+            )?,
+        ];
+        drop(libraries);
+        executor.append(commands);
+        Ok(Adam { config, state, first, second, ema, _pieces: pieces, _squares: squares })
+    }
+
+    /// What the last update did.
+    pub fn last(&self) -> Result<Update> {
+        let mut bytes = [0; 32];
+        self.state.read(0, &mut bytes)?;
+        let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
+        let updates = f64::from_bits(u64::from(word(0)) | u64::from(word(4)) << 32);
+        let applied = word(28) != 0;
+        let rate = self.config.rate_at((updates as u64).saturating_sub(u64::from(applied)));
+        Ok(Update { norm: f64::from(f32::from_bits(word(8))), rate, applied })
+    }
+
+    /// Copies both moments back.
+    pub fn moments(&self, first: &mut Params<f32>, second: &mut Params<f32>) -> Result<()> {
+        self.first.download(first)?;
+        self.second.download(second)
+    }
+}

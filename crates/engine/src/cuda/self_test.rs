@@ -1,0 +1,142 @@
+//! The GPU against the CPU: every operation, its gradients, and the bits of the noise.
+
+use super::{DeviceParams, Executor, Numbers, Session};
+use crate::examples::EXAMPLES;
+use crate::rng::Stream;
+use crate::{Graph, Params, Plan, Precision, Result, Shape, Var, cpu};
+use std::sync::Arc;
+
+/// One comparison.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What was compared.
+    pub name: String,
+    /// In which numbers.
+    pub numbers: Numbers,
+    /// The worst relative error (Euclidean), over outputs and gradients.
+    pub error: f64,
+    /// The largest error allowed.
+    pub limit: f64,
+    /// Why it could not be compared at all.
+    pub failure: Option<String>,
+}
+
+impl Check {
+    /// Whether the numbers agree.
+    pub fn passed(&self) -> bool {
+        self.failure.is_none() && self.error <= self.limit
+    }
+}
+
+/// Allowed relative error of f32 and of bf16 (eight bits of mantissa, a few operations deep).
+fn limit(numbers: Numbers) -> f64 {
+    match numbers {
+        Numbers::F32 => 1e-4,
+        Numbers::Tf32 => 5e-3,
+        Numbers::Bf16 => 5e-2,
+    }
+}
+
+/// Compares every example of the engine on the GPU with the CPU.
+pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for numbers in [Numbers::F32, Numbers::Bf16] {
+        for example in EXAMPLES {
+            let shapes: Vec<Shape> = example.inputs.iter().map(|&s| s.into()).collect();
+            let outcome = compare(session, &shapes, example.above, example.build, numbers);
+            let (error, failure) = match outcome {
+                Ok(error) => (error, None),
+                Err(error) => (f64::NAN, Some(error.to_string())),
+            };
+            checks.push(Check { name: example.name.into(), numbers, error, limit: limit(numbers), failure });
+        }
+    }
+    let error = noise_difference(session);
+    let failure = error.as_ref().err().map(|e| e.to_string());
+    let error = error.unwrap_or(f64::NAN);
+    let name = "noise and dropout masks are bit-identical".into();
+    checks.push(Check { name, numbers: Numbers::F32, error, limit: 0.0, failure });
+    checks
+}
+
+fn random(shape: &Shape, purpose: u32, low: f64) -> Vec<f32> {
+    let stream = Stream { seed: 1, purpose, step: 0 };
+    (0..shape.numel()).map(|i| (low + 2.0 * f64::from(stream.uniform(i as u64))) as f32).collect()
+}
+
+fn compare(
+    session: &Arc<Session>,
+    inputs: &[Shape],
+    above: f64,
+    build: fn(&mut Graph, &[Var]) -> Result<Var>,
+    numbers: Numbers,
+) -> Result<f64> {
+    let mut g = Graph::new();
+    let names: Vec<String> = (0..inputs.len()).map(|i| format!("x{i}")).collect();
+    let mut vars = Vec::new();
+    for (name, shape) in names.iter().zip(inputs) {
+        let x = g.input(name, shape.clone())?;
+        // Images, weights and sequences in 16 bits; vectors and tables stay.
+        let half = numbers == Numbers::Bf16 && shape.len() >= 3;
+        vars.push(g.cast(x, if half { Precision::Half } else { Precision::Full })?);
+    }
+    let out = build(&mut g, &vars)?;
+    let out = g.cast(out, Precision::Full)?;
+    let shape = g.shape(out).clone();
+    let projection = random(&shape, 99, -1.0).into_iter().map(f64::from).collect();
+    let projection = g.constant(shape, projection)?;
+    let product = g.mul(out, projection)?;
+    let loss = g.sum(product)?;
+    let mut outputs = g.gradients(loss, &vars)?;
+    outputs.push(out);
+    let params = Params::<f32>::zeros(&g);
+    let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+    let on_device = DeviceParams::new(session, &params)?;
+    let mut device = Executor::new(session, &g, &outputs, &on_device, numbers, 3)?;
+    for (i, (name, shape)) in names.iter().zip(inputs).enumerate() {
+        let values = random(shape, i as u32, above);
+        host.set(name, &values)?;
+        device.set(name, &values)?;
+    }
+    host.run(&params, 3, 4)?;
+    // Eagerly, then as a graph: both must agree.
+    let mut worst: f64 = 0.0;
+    for _ in 0..2 {
+        device.run(4)?;
+        for &var in &outputs {
+            worst = worst.max(relative(&device.get(var)?, host.get(var)?));
+        }
+    }
+    Ok(worst)
+}
+
+/// ||a - b|| / ||b||; a NaN anywhere is infinitely wrong.
+pub(crate) fn relative(a: &[f32], b: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let error: f64 = a.iter().zip(b).map(|(&a, &b)| square(f64::from(a) - f64::from(b))).sum();
+    let norm: f64 = b.iter().map(|&b| square(f64::from(b))).sum();
+    let relative = (error / norm.max(1e-30)).sqrt();
+    if relative.is_nan() || a.len() != b.len() { f64::INFINITY } else { relative }
+}
+
+/// How many of the random numbers differ in any bit.
+fn noise_difference(session: &Arc<Session>) -> Result<f64> {
+    let mut g = Graph::new();
+    let normal = g.random_normal([1000, 77], 5)?;
+    let uniform = g.random_uniform([999], 6)?;
+    let one = g.constant([40, 33], vec![1.0; 40 * 33])?;
+    let mask = g.dropout(one, 0.3, 7)?;
+    let outputs = [normal, uniform, mask];
+    let params = Params::<f32>::zeros(&g);
+    let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+    let on_device = DeviceParams::new(session, &params)?;
+    let mut device = Executor::new(session, &g, &outputs, &on_device, Numbers::F32, 123_456_789_012)?;
+    host.run(&params, 123_456_789_012, 77)?;
+    device.run(77)?;
+    let mut different = 0;
+    for var in outputs {
+        let found = device.get(var)?;
+        different += found.iter().zip(host.get(var)?).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    }
+    Ok(different as f64)
+}

@@ -1,0 +1,42 @@
+//! Marking where 16-bit storage begins and ends.
+
+use super::{Call, Operation, expect_inputs, only};
+use crate::error::Result;
+use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+
+/// The same values, stored otherwise. On a backend with one element type it is a copy.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    pub(crate) to: Precision,
+}
+
+impl Graph {
+    /// The same values, to be stored as `to`.
+    pub fn cast(&mut self, x: Var, to: Precision) -> Result<Var> {
+        if self.precision(x) == to {
+            return Ok(x);
+        }
+        self.apply1(Cast { to }, &[x])
+    }
+}
+
+impl Operation for Cast {
+    const NAME: &'static str = "cast";
+
+    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        expect_inputs::<1>(inputs).map(Vec::from)
+    }
+
+    fn precisions(&self, _: &[Precision], _: usize) -> Vec<Precision> {
+        vec![self.to]
+    }
+
+    fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
+        let back = g.precision(node.inputs[0]);
+        Ok(vec![Some(g.cast(only(dy)?, back)?)])
+    }
+
+    fn run<T: Scalar>(&self, call: &mut Call<T>) {
+        call.outputs[0].copy_from_slice(call.inputs[0]);
+    }
+}

@@ -1,0 +1,69 @@
+//! The whole training step against two independent programs (PyTorch and JAX, which agree to 1e-15 in f64).
+
+mod common;
+
+use common::{nhwc, signed, unit, weight};
+use softdiff::engine::cpu::Executor;
+use softdiff::engine::{Params, Plan, Scalar};
+use softdiff::network::{Correspondence, Embedding, UNetConfig};
+use softdiff::train::{BlurPath, Noise, SoftStep};
+
+/// Loss, norm of all gradients, and the sum of their projections on fixed vectors.
+fn evaluate<T: Scalar>(config: &UNetConfig, path: &BlurPath) -> [f64; 3] {
+    const BATCH: usize = 4;
+    let step = SoftStep::new(config, path, BATCH, Noise::Inputs, false).unwrap();
+    let mut params = Params::<T>::zeros(&step.graph);
+    let official = |name: &str| {
+        let one = step.correspondence.iter().find(|c| c.official == name).unwrap();
+        let values = weight(name, &one.official_shape).into_iter().map(|v| T::from_f64(v.into())).collect();
+        Some((one.official_shape.clone(), values))
+    };
+    Correspondence::load_all(&step.correspondence, &mut params, &official).unwrap();
+    let mut outputs = step.gradients.clone();
+    outputs.push(step.loss);
+    let mut run = Executor::<T>::new(Plan::new(&step.graph, &outputs).unwrap());
+    let shape = [BATCH, 3, config.image_size, config.image_size];
+    let n = shape.iter().product();
+    let images: Vec<f64> = unit("soft.u8", n).map(|u| (256.0 * u).floor() / 255.0).collect();
+    run.set_f64("x0", &nhwc(&images, &shape)).unwrap();
+    let noise: Vec<f64> = signed("soft.z", n).map(|v| f64::from((3f64.sqrt() * v) as f32)).collect();
+    run.set_f64("z", &nhwc(&noise, &shape)).unwrap();
+    run.set_f64("flip", &unit("soft.flip", BATCH).map(|u| f64::from(u8::from(u < 0.5))).collect::<Vec<_>>()).unwrap();
+    let times = unit("soft.t", BATCH).enumerate().map(|(b, u)| f64::from(((b as f64 + u) / BATCH as f64) as f32));
+    run.set_f64("t", &times.collect::<Vec<_>>()).unwrap();
+    run.run(&params, 0, 0).unwrap();
+    let (mut squares, mut projection) = (0.0, 0.0);
+    let trainable: Vec<_> = params.specs().iter().filter(|s| s.trainable).cloned().collect();
+    for (spec, &gradient) in trainable.iter().zip(&step.gradients) {
+        let one = step.correspondence.iter().find(|c| c.name == spec.name).unwrap();
+        let values: Vec<f64> = run.get(gradient).unwrap().iter().map(|v| v.to_f64()).collect();
+        let values = one.to_official(&values);
+        squares += values.iter().map(|v| v * v).sum::<f64>();
+        let vector = signed(&format!("proj.{}", one.official), values.len());
+        projection += values.iter().zip(vector).map(|(g, v)| g * v).sum::<f64>();
+    }
+    [run.scalar(step.loss).unwrap().to_f64(), squares.sqrt(), projection]
+}
+
+#[test]
+fn a_whole_step_equals_pytorch_and_jax() {
+    let soft32 = UNetConfig { channels: 16, blocks: 1, ..UNetConfig::ncsnpp_cifar10() };
+    let soft64 = UNetConfig { channels: 8, blocks: 1, ..UNetConfig::ncsnpp_celeba64() };
+    assert_eq!(soft64.embedding, Embedding::Positional);
+    let cases = [
+        (soft32, BlurPath::geometric(18.0, 32), [1842.1726098049796, 3686.7085538996, 1296.08692247683]),
+        (soft64, BlurPath::geometric(23.0, 80), [6109.429939774963, 11937.6613892104, 4713.68344351655]),
+    ];
+    for (config, path, expected) in cases {
+        let found = evaluate::<f64>(&config, &path);
+        for (found, expected) in found.iter().zip(expected) {
+            let error = (found - expected).abs() / expected;
+            assert!(error < 2e-7, "f64: {found} against {expected}: {error:e}");
+        }
+        let found = evaluate::<f32>(&config, &path);
+        for (found, expected) in found.iter().zip(expected) {
+            let error = (found - expected).abs() / expected;
+            assert!(error < 2e-4, "f32: {found} against {expected}: {error:e}");
+        }
+    }
+}
