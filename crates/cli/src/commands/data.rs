@@ -74,7 +74,7 @@ fn explain(error: DataError) -> Failure {
         DataError::MixedColours { .. } => "give --channels rgb or --channels grey",
         DataError::TooManySkipped { .. } => "remove the bad files, or check that the download is complete",
         DataError::TooLarge { .. } => "give a smaller --size or a --limit",
-        DataError::File { source, .. } => match **source {
+        DataError::File { reason, .. } => match **reason {
             FileError::Crop { .. } => "choose a --crop that fits; celeba is for pictures of 178 x 218 or 89 x 109",
             FileError::Io(_) => "check the file and its permissions",
             FileError::NotABrightness { .. } => "scale the array to 0 to 1, or save it as uint8",

@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_was_packed_comes_back() {
-        let bytes: Vec<u8> = (0..5000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..5000u32).map(|i| ((i * i) >> 3) as u8).collect();
         assert_eq!(exactly(&deflated(&bytes), Wrapping::Raw, 5000, 5000, "x").unwrap(), bytes);
         let twice = [gzipped(&bytes), gzipped(&bytes)].concat();
         assert_eq!(all(&twice, Wrapping::Gzip, 1 << 20, "x").unwrap(), [&bytes[..], &bytes[..]].concat());

@@ -80,9 +80,9 @@ pub enum DataError {
     /// The set has no such part.
     #[error("{} has no {split} part", path.display())]
     NoSplit { path: PathBuf, split: &'static str },
-    /// One file is bad.
-    #[error("{file}: {source}")]
-    File { file: String, source: Box<FileError> },
+    /// One file is bad. The reason is part of the message, and so is no `source` to be told again.
+    #[error("{file}: {reason}")]
+    File { file: String, reason: Box<FileError> },
     /// Too many files are bad.
     #[error("{} of {total} pictures are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
     TooManySkipped { total: usize, skipped: Vec<Skipped> },
@@ -98,8 +98,8 @@ pub enum DataError {
 }
 
 impl DataError {
-    pub(super) fn file(file: impl Into<String>, source: impl Into<FileError>) -> DataError {
-        DataError::File { file: file.into(), source: Box::new(source.into()) }
+    pub(super) fn file(file: impl Into<String>, reason: impl Into<FileError>) -> DataError {
+        DataError::File { file: file.into(), reason: Box::new(reason.into()) }
     }
 }
 

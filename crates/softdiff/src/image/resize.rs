@@ -1,4 +1,4 @@
-//! Antialiased bilinear resizing, equal to Pillow's `BILINEAR` bit for bit.
+//! Antialiased bilinear resizing, equal to Pillow's `BILINEAR` bit for bit (`docs/decisions/data.md`).
 //!
 //! A triangle of half-width `max(1, in/out)` around each output pixel's centre; the weights are normalised, rounded to
 //! 22 bits, and applied along rows, then along columns, each time rounding to 8 bits (Pillow, `Resample.c`).

@@ -1,6 +1,6 @@
 //! Parquet files with picture bytes, as Hugging Face writes them: a column `image` of structs {bytes, path}, and a label.
 //!
-//! Our own reader of the needed subset (`docs/decisions/data-crates.md`): flat columns; plain and dictionary pages, versions 1
+//! Our own reader of the needed subset (`docs/decisions/data.md`): flat columns; plain and dictionary pages, versions 1
 //! and 2; uncompressed, Snappy, gzip and Zstandard. Values are ranges of pages, so that a dictionary cannot multiply them.
 
 mod codec;

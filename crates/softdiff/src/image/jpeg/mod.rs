@@ -3,7 +3,7 @@
 //! Why our own: the pixels of a data set decide its FID statistics, and everybody else's come from libjpeg-turbo (through
 //! Pillow). This decoder does the same integer arithmetic, so that its pixels are the same bit for bit: the "islow"
 //! inverse cosine transform, "fancy" triangle upsampling and the 16-bit fixed-point colour conversion. Two Rust decoders
-//! that were measured differ in 5 to 25 % of the samples.
+//! that were measured differ in 5 to 24 % of the samples.
 //!
 //! It is strict: a scan that ends early or does not decode is an error, where libjpeg would guess and warn.
 
