@@ -147,6 +147,8 @@ fn each_mistake_has_its_hint() {
     fs::remove_file(root.join("bee/broken.png")).unwrap();
     fs::write(root.join("bee/wide.png"), png::encode(9, 4, 3, &[0; 108])).unwrap();
     let one = root.join("bee/wide.png");
+    let cut = root.join("cut.tar.gz");
+    fs::write(&cut, b"\x1f\x8b\x08").unwrap();
     let prepare = |path: &str, more: &[&str]| {
         let out = root.join("never.npz");
         let run = softdiff(&[&["data", "prepare", path, "--out", out.to_str().unwrap()], more].concat());
@@ -163,6 +165,11 @@ fn each_mistake_has_its_hint() {
         ),
         (root_name, &["--split", "test"], "has no test part\nhint: leave --split out"),
         (one.to_str().unwrap(), &[], "it is one PNG picture\nhint: give the folder"),
+        (
+            cut.to_str().unwrap(),
+            &[],
+            "damaged or cut off\nhint: the file is damaged or not completely downloaded: fetch it again",
+        ),
         ("no/such/place", &[], "hint: check the path"),
         ("embedded:mnist", &[], "hint: there is one: embedded:fashion-mnist"),
     ] {

@@ -62,6 +62,22 @@ impl From<Part> for Split {
     }
 }
 
+/// The remedy when a source as a whole is refused.
+fn explain_opening(error: DataError) -> Failure {
+    let whole = |reason: &FileError| {
+        matches!(
+            reason,
+            FileError::Bytes(_) | FileError::Archive(_) | FileError::Damaged { .. } | FileError::TooLarge { .. }
+        )
+    };
+    match &error {
+        DataError::File { reason, .. } if whole(reason) => {
+            Failure::new(error).hint("the file is damaged or not completely downloaded: fetch it again")
+        }
+        _ => explain(error),
+    }
+}
+
 /// The remedy for each kind of refusal.
 fn explain(error: DataError) -> Failure {
     let hint = match &error {

@@ -13,6 +13,11 @@ pub enum Wrapping {
     Gzip,
 }
 
+/// Bytes between two looks at the ratio.
+const CHUNK: u64 = 1 << 16;
+/// An honest file may begin with a long run of zeros.
+const SLACK: u64 = 16 << 20;
+
 /// The first two bytes of a gzip file.
 pub const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
@@ -31,7 +36,12 @@ pub fn exactly(
     let mut unpacked = Vec::new();
     let reserved = usize::try_from(length).ok().and_then(|length| unpacked.try_reserve_exact(length).ok());
     reserved.ok_or_else(|| ArchiveError::TooLarge { name: name.into(), bytes: length, limit })?;
-    read(packed, wrapping, length.saturating_add(1), name, &mut unpacked)?;
+    let most = length.saturating_add(1);
+    let read = match wrapping {
+        Wrapping::Raw => DeflateDecoder::new(packed).take(most).read_to_end(&mut unpacked),
+        Wrapping::Gzip => MultiGzDecoder::new(packed).take(most).read_to_end(&mut unpacked),
+    };
+    read.map_err(|_| ArchiveError::Deflate { name: name.into() })?;
     if unpacked.len() as u64 != length {
         // One byte more was asked for, so "longer" is known but not by how much.
         return Err(ArchiveError::Length { name: name.into(), expected: length, found: unpacked.len() as u64 });
@@ -39,18 +49,28 @@ pub fn exactly(
     Ok(unpacked)
 }
 
-/// Unpacks bytes of unknown length, up to `limit` and the ratio.
-pub fn all(packed: &[u8], wrapping: Wrapping, limit: u64, name: &str) -> Result<Vec<u8>, ArchiveError> {
-    let by_ratio = (packed.len() as u64).saturating_mul(MAX_RATIO).max(RATIO_FREE_BYTES);
-    let most = by_ratio.min(limit);
+/// Unpacks a gzip file of unknown length, up to `limit` and the ratio. The ratio is watched all the way, so that a bomb is
+/// found when it begins to expand and not when it has.
+pub fn gzip(packed: &[u8], limit: u64, name: &str) -> Result<Vec<u8>, ArchiveError> {
+    let mut decoder = MultiGzDecoder::new(packed);
     let mut unpacked = Vec::new();
-    read(packed, wrapping, most.saturating_add(1), name, &mut unpacked)?;
-    let bytes = unpacked.len() as u64;
-    if bytes > limit {
-        return Err(ArchiveError::TooLarge { name: name.into(), bytes, limit });
+    loop {
+        let before = unpacked.len();
+        let read = decoder.by_ref().take(CHUNK).read_to_end(&mut unpacked);
+        read.map_err(|_| ArchiveError::Deflate { name: name.into() })?;
+        let bytes = unpacked.len() as u64;
+        if bytes > limit {
+            return Err(ArchiveError::TooLarge { name: name.into(), bytes, limit });
+        }
+        let stored = (packed.len() - decoder.get_ref().len()) as u64;
+        if bytes > stored.saturating_mul(MAX_RATIO).saturating_add(SLACK) {
+            return Err(ArchiveError::Ratio { name: name.into(), stored, bytes, limit: MAX_RATIO });
+        }
+        if unpacked.len() == before {
+            check_ratio(packed, bytes, name)?;
+            return Ok(unpacked);
+        }
     }
-    check_ratio(packed, bytes, name)?;
-    Ok(unpacked)
 }
 
 fn check_ratio(packed: &[u8], bytes: u64, name: &str) -> Result<(), ArchiveError> {
@@ -59,14 +79,6 @@ fn check_ratio(packed: &[u8], bytes: u64, name: &str) -> Result<(), ArchiveError
         return Err(ArchiveError::Ratio { name: name.into(), stored, bytes, limit: MAX_RATIO });
     }
     Ok(())
-}
-
-fn read(packed: &[u8], wrapping: Wrapping, most: u64, name: &str, into: &mut Vec<u8>) -> Result<(), ArchiveError> {
-    let outcome = match wrapping {
-        Wrapping::Raw => DeflateDecoder::new(packed).take(most).read_to_end(into),
-        Wrapping::Gzip => MultiGzDecoder::new(packed).take(most).read_to_end(into),
-    };
-    outcome.map(|_| ()).map_err(|_| ArchiveError::Deflate { name: name.into() })
 }
 
 #[cfg(test)]
@@ -93,7 +105,7 @@ mod tests {
         let bytes: Vec<u8> = (0..5000u32).map(|i| ((i * i) >> 3) as u8).collect();
         assert_eq!(exactly(&deflated(&bytes), Wrapping::Raw, 5000, 5000, "x").unwrap(), bytes);
         let twice = [gzipped(&bytes), gzipped(&bytes)].concat();
-        assert_eq!(all(&twice, Wrapping::Gzip, 1 << 20, "x").unwrap(), [&bytes[..], &bytes[..]].concat());
+        assert_eq!(gzip(&twice, 1 << 20, "x").unwrap(), [&bytes[..], &bytes[..]].concat());
     }
 
     #[test]
@@ -103,10 +115,15 @@ mod tests {
         assert!(kind(exactly(&zeros, Wrapping::Raw, 4 << 20, 64 << 20, "x")).starts_with("Ratio"));
         assert!(kind(exactly(&zeros, Wrapping::Raw, 1 << 19, 64 << 20, "x")).starts_with("Length"));
         assert!(kind(exactly(&zeros, Wrapping::Raw, u64::MAX, 64 << 20, "x")).starts_with("TooLarge"));
-        assert!(kind(all(&zeros, Wrapping::Raw, 64 << 20, "x")).starts_with("Ratio"));
-        assert!(kind(all(&zeros, Wrapping::Raw, 1 << 19, "x")).starts_with("TooLarge"));
+        let zeros = gzipped(&vec![0; 64 << 20]);
+        let Err(ArchiveError::Ratio { bytes, .. }) = gzip(&zeros, 1 << 30, "x") else { panic!() };
+        assert!(bytes < 24 << 20, "found late, after {bytes} bytes");
+        assert!(kind(gzip(&gzipped(&vec![0; 4 << 20]), 64 << 20, "x")).starts_with("Ratio"));
+        assert!(kind(gzip(&zeros, 1 << 19, "x")).starts_with("TooLarge"));
         let packed = deflated(b"hello hello hello");
         assert!(kind(exactly(&packed, Wrapping::Raw, 18, 100, "x")).starts_with("Length"));
-        assert!(kind(all(&packed[..packed.len() - 2], Wrapping::Raw, 100, "x")).starts_with("Deflate"));
+        assert!(kind(exactly(&packed[..packed.len() - 2], Wrapping::Raw, 17, 100, "x")).starts_with("Deflate"));
+        let packed = gzipped(b"hello hello hello");
+        assert!(kind(gzip(&packed[..packed.len() - 2], 100, "x")).starts_with("Deflate"));
     }
 }

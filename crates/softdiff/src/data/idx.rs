@@ -39,9 +39,7 @@ pub fn find(folder: &Path) -> Vec<(PathBuf, Split)> {
 
 /// Opens the picture files of one part.
 pub fn open_files(files: &[PathBuf]) -> Result<Opened, DataError> {
-    let read = |path: &PathBuf| {
-        read_within(path, MAX_FILE_BYTES).and_then(|bytes| unpacked(bytes, &path.display().to_string()))
-    };
+    let read = |path: &PathBuf| read_within(path, MAX_FILE_BYTES).and_then(unpacked);
     open_all(files.iter().map(|path| (path.clone(), read(path))))
 }
 
@@ -69,9 +67,8 @@ fn open(path: &Path, bytes: Vec<u8>) -> Result<Raw, DataError> {
     raw.name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(beside) = labels_beside(path) {
         let file = beside.display().to_string();
-        let labels = read_within(&beside, MAX_FILE_BYTES)
-            .and_then(|bytes| unpacked(bytes, &file))
-            .and_then(|bytes| read_labels(&bytes, raw.len()));
+        let labels =
+            read_within(&beside, MAX_FILE_BYTES).and_then(unpacked).and_then(|bytes| read_labels(&bytes, raw.len()));
         raw.labels = Some(labels.map_err(|error| DataError::file(file, error))?);
     }
     Ok(raw)

@@ -3,7 +3,7 @@
 use super::pictures::Opened;
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES};
 use super::{cifar, embedded, folder, idx, npy, npz, packed, parquet};
-use crate::archive::inflate::{self, GZIP_MAGIC, Wrapping};
+use crate::archive::inflate::{self, GZIP_MAGIC};
 use crate::archive::{tar, zip};
 use crate::image::{Format, Picture};
 use crate::shown::shown;
@@ -159,7 +159,7 @@ fn open_file(path: &Path, split: Split) -> Result<Opened, DataError> {
 fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataError> {
     let name = path.display().to_string();
     let bad = |error: FileError| DataError::file(&name, error);
-    let bytes = unpacked(bytes, &name).map_err(bad)?;
+    let bytes = unpacked(bytes).map_err(bad)?;
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         let index = zip::Index::open(&bytes, packed::ZIP_RULES).map_err(|error| bad(error.into()))?;
         return if npz::recognise(&index) {
@@ -224,9 +224,9 @@ pub(super) fn read_within(path: &Path, limit: u64) -> Result<Vec<u8>, FileError>
 }
 
 /// The content of a gzip file; other bytes as they are.
-pub(super) fn unpacked(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, FileError> {
+pub(super) fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, FileError> {
     if !bytes.starts_with(GZIP_MAGIC) {
         return Ok(bytes);
     }
-    Ok(inflate::all(&bytes, Wrapping::Gzip, MAX_FILE_BYTES, name)?)
+    Ok(inflate::gzip(&bytes, MAX_FILE_BYTES, "the gzip file")?)
 }

@@ -1,6 +1,6 @@
 //! `softdiff data inspect`: what is in a data set, as text, JSON and a picture.
 
-use super::{Part, explain};
+use super::{Part, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -41,7 +41,7 @@ pub struct Inspect {
 impl Inspect {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
-        let source = Source::open_split(&self.path, self.split.into()).map_err(explain)?;
+        let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
         let progress = Progress::new("decoding", "pictures");
         let survey = Survey::of(&source, &|done, total| progress.update(done, total));
         drop(progress);

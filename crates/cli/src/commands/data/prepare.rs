@@ -1,6 +1,6 @@
 //! `softdiff data prepare`: any data set as one npz of pictures of one size.
 
-use super::{Part, explain};
+use super::{Part, explain, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -83,7 +83,7 @@ impl Prepare {
             return Err(failure.hint("choose another --out, or add --force to replace it"));
         }
         let options = self.options();
-        let source = Source::open_split(&self.path, self.split.into()).map_err(explain)?;
+        let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
         let progress = Progress::new("decoding", "pictures");
         let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
         drop(progress);
