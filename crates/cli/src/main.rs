@@ -4,6 +4,7 @@
 mod atomic_file;
 mod commands;
 mod diagnostics;
+mod progress;
 
 use clap::Parser;
 

@@ -33,8 +33,13 @@ const fn tables() -> [[u32; 256]; 8] {
 
 /// The checksum of `bytes`.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    continued(0, bytes)
+}
+
+/// The checksum of some bytes whose own is `crc`, followed by `bytes`.
+pub(crate) fn continued(crc: u32, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut crc = !0u32;
+    let mut crc = !crc;
     for word in words {
         let [a, b, c, d, e, f, g, h] = *word;
         let [a, b, c, d] = (crc ^ u32::from_le_bytes([a, b, c, d])).to_le_bytes();
@@ -48,7 +53,7 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::crc32;
+    use super::{continued, crc32};
 
     /// The check value of the CRC catalogue.
     #[test]
@@ -65,6 +70,7 @@ mod tests {
                 (0..8).fold(crc ^ byte as u32, |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 })
             });
             assert_eq!(crc32(&bytes[..length]), !slow);
+            assert_eq!(continued(crc32(&bytes[..length / 3]), &bytes[length / 3..length]), !slow);
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use softdiff::archive::ArchiveError;
 use softdiff::engine::Params;
 use softdiff::import::score_sde::Tensor;
 use softdiff::import::{ImportError, ScoreSdeCheckpoint, write_safetensors};
@@ -164,13 +165,15 @@ fn translate(official: &Tensors, image_size: Option<usize>) -> Result<(UNetConfi
 fn explain(error: ImportError) -> Failure {
     let hint = match error {
         ImportError::Io { .. } => "check the path and its permissions",
-        ImportError::LegacyTorch | ImportError::ZipCompressed { .. } | ImportError::PickleProtocol { .. } => {
+        ImportError::LegacyTorch
+        | ImportError::Archive(ArchiveError::ZipCompressed { .. })
+        | ImportError::PickleProtocol { .. } => {
             "save it again in Python: torch.save(torch.load(\"old.pth\", map_location=\"cpu\"), \"new.pth\")"
         }
-        ImportError::Truncated { .. } | ImportError::ZipCrc { .. } => {
+        ImportError::Bytes(_) | ImportError::Archive(ArchiveError::Bytes(_) | ArchiveError::ZipCrc { .. }) => {
             "the file is damaged or not completely downloaded: fetch it again"
         }
-        ImportError::NotZip { .. } => {
+        ImportError::Archive(ArchiveError::NotZip { .. }) => {
             "is this the .pth file, completely downloaded? torch 1.6 and newer write zip archives"
         }
         ImportError::PickleGlobal { .. } | ImportError::PickleOpcode { .. } => {

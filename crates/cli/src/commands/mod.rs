@@ -1,6 +1,7 @@
 //! One module per verb.
 
 mod bench;
+mod data;
 mod doctor;
 mod import;
 
@@ -11,6 +12,7 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub enum Command {
     Bench(bench::Bench),
+    Data(data::Data),
     Doctor(doctor::Doctor),
     Import(import::Import),
 }
@@ -20,6 +22,7 @@ impl Command {
     pub fn run(self, json: bool) -> Outcome {
         match self {
             Command::Bench(bench) => bench.run(json),
+            Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
         }

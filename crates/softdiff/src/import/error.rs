@@ -1,5 +1,7 @@
 //! Why a file was refused: each message names the part of the file and what was expected there.
 
+use crate::archive::ArchiveError;
+use crate::bytes::BytesError;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -14,49 +16,16 @@ pub enum ImportError {
     /// The file is longer than the reader accepts.
     #[error("the file has {bytes} bytes, more than the limit of {limit}")]
     FileTooLarge { bytes: u64, limit: u64 },
-    /// A part of the file ends before its content does.
-    #[error("{part} is cut off: {needed} bytes wanted at offset {offset}, {left} left")]
-    Truncated { part: &'static str, offset: u64, needed: u64, left: u64 },
-    /// A line of text does not end.
-    #[error("{part}: no line end within {limit} bytes of offset {offset}")]
-    NoLineEnd { part: &'static str, offset: u64, limit: usize },
+    /// A part of the file ends too soon.
+    #[error(transparent)]
+    Bytes(#[from] BytesError),
+    /// The archive is not as it should be.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
 
-    /// There is no zip archive in this file.
-    #[error("not a zip archive: no end-of-central-directory record in the last {searched} bytes")]
-    NotZip { searched: u64 },
     /// A checkpoint of torch before 1.6.
     #[error("a torch checkpoint in the old format (before torch 1.6), expected a zip archive")]
     LegacyTorch,
-    /// A zip record is not where another record says it is.
-    #[error("zip: no {part} at offset {offset}")]
-    ZipSignature { part: &'static str, offset: u64 },
-    /// Two parts of the archive contradict each other.
-    #[error("zip: {part}: {field} is {found}, expected {expected}")]
-    ZipDisagrees { part: String, field: &'static str, expected: u64, found: u64 },
-    /// More entries than any checkpoint has.
-    #[error("zip: the archive claims {count} entries, more than the limit of {limit}")]
-    ZipTooManyEntries { count: u64, limit: u64 },
-    /// Two entries have one name.
-    #[error("zip: entry {name} appears twice")]
-    ZipDuplicate { name: String },
-    /// Two entries, or an entry and the directory, share bytes.
-    #[error("zip: {first} and {second} overlap")]
-    ZipOverlap { first: String, second: String },
-    /// An entry is compressed.
-    #[error("zip: entry {name} is compressed (method {method}), expected stored")]
-    ZipCompressed { name: String, method: u16 },
-    /// An entry is encrypted.
-    #[error("zip: entry {name} is encrypted, expected plain bytes")]
-    ZipEncrypted { name: String },
-    /// The name of an entry is not text.
-    #[error("zip: the entry name at offset {offset} is not UTF-8")]
-    ZipName { offset: u64 },
-    /// The bytes of an entry are not those that were written.
-    #[error("zip: entry {name} is damaged: crc32 {computed:08x}, expected {stored:08x}")]
-    ZipCrc { name: String, stored: u32, computed: u32 },
-    /// An entry is missing.
-    #[error("the archive has no entry {name}")]
-    MissingEntry { name: String },
     /// More than one pickle.
     #[error("the archive has two pickles, {first} and {second}; expected one")]
     TwoPickles { first: String, second: String },
@@ -139,14 +108,4 @@ pub enum ImportError {
     /// Two entries of the model have one name once `module.` is removed.
     #[error("model: parameter {name} appears twice")]
     DuplicateParameter { name: String },
-}
-
-/// Text from a file as it may be shown: quoted, control characters escaped, and short.
-pub(super) fn shown(text: &str) -> String {
-    const LONGEST: usize = 120;
-    let mut short: String = text.chars().take(LONGEST).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    format!("{short:?}")
 }

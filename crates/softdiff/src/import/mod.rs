@@ -1,6 +1,6 @@
 //! Weights made by other software, read without trusting the file.
 //!
-//! A torch checkpoint is a zip archive ([`zip`]) of raw numbers and one pickle ([`pickle`]) that says which numbers are
+//! A torch checkpoint is a zip archive ([`crate::archive::zip`]) of raw numbers and one pickle ([`pickle`]) that says which numbers are
 //! which. [`torch`] turns the two into tensors, and [`score_sde`] gives them the names of the official NCSN++ code.
 //!
 //! Promise: no file can run code, panic, overflow the stack, or make the reader hold more than the limits below.
@@ -8,18 +8,16 @@
 //! | limit | value | where |
 //! |---|---|---|
 //! | file | 4 GiB | [`MAX_FILE_BYTES`] |
-//! | zip entries | 65 536 | [`zip::MAX_ENTRIES`] |
+//! | zip entries | 65 536 | [`torch`] |
 //! | pickle: bytes, opcodes, items, open marks | 16 MiB, 2^22, 2^19, 64 | [`pickle`] |
 //! | tensors of one file, all together | twice the file, at least 1 MiB | [`torch::MAX_EXPANSION`] |
 
-mod bytes;
 mod error;
 mod numpy;
 pub mod pickle;
 mod safetensors_file;
 pub mod score_sde;
 pub mod torch;
-pub mod zip;
 
 pub use error::ImportError;
 pub use safetensors_file::write_safetensors;

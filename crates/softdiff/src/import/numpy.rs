@@ -3,9 +3,9 @@
 //! A pickled numpy scalar is `scalar(dtype("f8", …) with state (3, "<", …), encode("…", "latin1"))`.
 
 use super::ImportError;
-use super::error::shown;
 use super::pickle::{Global, Node, Value};
 use super::torch::TorchFile;
+use crate::shown::shown;
 
 /// 2^53: up to here every integer is a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;

@@ -9,9 +9,10 @@ mod layout;
 pub use dtype::{DType, Numbers};
 
 use super::ImportError;
-use super::error::shown;
 use super::pickle::{self, Global, Node, Pickle, Value};
-use super::zip::Archive;
+use crate::archive::ArchiveError;
+use crate::archive::zip::{Archive, Rules};
+use crate::shown::shown;
 use layout::Layout;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,6 +21,8 @@ use std::collections::HashMap;
 pub const MAX_EXPANSION: u64 = 2;
 /// Small files may always use this much.
 pub const MIN_BUDGET: u64 = 1 << 20;
+/// Some ten times the entries of a full NCSN++ checkpoint; torch compresses none.
+const ARCHIVE_RULES: Rules = Rules { max_entries: 1 << 16, deflated: false };
 /// The first bytes of `torch.save` before 1.6: a pickled magic number.
 const LEGACY_MAGIC: &[u8] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
@@ -52,7 +55,7 @@ impl<'a> TorchFile<'a> {
         if bytes.starts_with(LEGACY_MAGIC) {
             return Err(ImportError::LegacyTorch);
         }
-        let archive = Archive::open(bytes)?;
+        let archive = Archive::open(bytes, ARCHIVE_RULES)?;
         let folder = find_folder(&archive)?;
         let order = format!("{folder}/byteorder");
         if archive.names().any(|name| name == order) {
@@ -150,6 +153,6 @@ fn find_folder(archive: &Archive) -> Result<String, ImportError> {
     match (folders.next(), folders.next()) {
         (Some(folder), None) => Ok(folder),
         (Some(first), Some(second)) => Err(ImportError::TwoPickles { first: shown(&first), second: shown(&second) }),
-        _ => Err(ImportError::MissingEntry { name: "data.pkl".into() }),
+        _ => Err(ArchiveError::MissingEntry { name: "data.pkl".into() }.into()),
     }
 }

@@ -1,8 +1,11 @@
-//! Writes zip archives, pickles and checkpoints by hand, right or wrong, to test their readers.
+//! Writes archives, arrays, pickles and checkpoints by hand, right or wrong, to test their readers.
 #![allow(dead_code)] // Each test file uses its own part.
 
 pub mod checkpoint;
+pub mod npy;
+pub mod pack;
 pub mod pickle;
+pub mod tar;
 pub mod zip;
 
 /// CRC-32 one bit at a time, independent of the library's table.

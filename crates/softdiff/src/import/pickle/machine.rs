@@ -5,9 +5,9 @@
 use super::global::Global;
 use super::value::{Id, Pickle, Value};
 use super::{MAX_ITEMS, MAX_MARKS, MAX_MEMO, MAX_OPCODES, MAX_TEXT, opcode};
+use crate::bytes::Bytes;
 use crate::import::ImportError;
-use crate::import::bytes::Bytes;
-use crate::import::error::shown;
+use crate::shown::shown;
 use std::collections::HashMap;
 
 const LONGEST_GLOBAL: usize = 128;
@@ -65,12 +65,24 @@ impl<'a> Machine<'a> {
             b'N' => self.push(Value::None),
             0x88 => self.push(Value::Bool(true)),
             0x89 => self.push(Value::Bool(false)),
-            b'K' => self.bytes.u8().and_then(|value| self.push(Value::Int(value.into()))),
-            b'M' => self.bytes.u16().and_then(|value| self.push(Value::Int(value.into()))),
-            b'J' => self.bytes.u32().and_then(|value| self.push(Value::Int((value as i32).into()))),
+            b'K' => {
+                let value = self.bytes.u8()?;
+                self.push(Value::Int(value.into()))
+            }
+            b'M' => {
+                let value = self.bytes.u16()?;
+                self.push(Value::Int(value.into()))
+            }
+            b'J' => {
+                let value = self.bytes.u32()?;
+                self.push(Value::Int((value as i32).into()))
+            }
             0x8a => self.long1(),
             // The one big-endian number in a pickle.
-            b'G' => self.bytes.u64().and_then(|bits| self.push(Value::Float(f64::from_bits(bits.swap_bytes())))),
+            b'G' => {
+                let bits = self.bytes.u64()?;
+                self.push(Value::Float(f64::from_bits(bits.swap_bytes())))
+            }
             b'X' => self.text(),
             b')' => self.push(Value::Tuple(Vec::new())),
             b']' => self.push(Value::List(Vec::new())),
@@ -83,10 +95,22 @@ impl<'a> Machine<'a> {
             b'e' => self.pop_mark().and_then(|ids| self.append(ids)),
             b's' => self.pop_many(2).and_then(|ids| self.set_items(ids)),
             b'u' => self.pop_mark().and_then(|ids| self.set_items(ids)),
-            b'q' => self.bytes.u8().and_then(|index| self.put(index.into())),
-            b'r' => self.bytes.u32().and_then(|index| self.put(index)),
-            b'h' => self.bytes.u8().and_then(|index| self.get(index.into())),
-            b'j' => self.bytes.u32().and_then(|index| self.get(index)),
+            b'q' => {
+                let index = self.bytes.u8()?;
+                self.put(index.into())
+            }
+            b'r' => {
+                let index = self.bytes.u32()?;
+                self.put(index)
+            }
+            b'h' => {
+                let index = self.bytes.u8()?;
+                self.get(index.into())
+            }
+            b'j' => {
+                let index = self.bytes.u32()?;
+                self.get(index)
+            }
             b'c' => self.global(),
             b'R' => self.reduce(),
             b'b' => self.build(),

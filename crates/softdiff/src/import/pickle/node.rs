@@ -2,7 +2,7 @@
 
 use super::value::{Id, Key, Pickle, Value};
 use crate::import::ImportError;
-use crate::import::error::shown;
+use crate::shown::shown;
 
 /// A value and its place, such as `optimizer.param_groups[0].lr`.
 #[derive(Clone)]

@@ -2,9 +2,9 @@
 
 use super::Tensor;
 use crate::import::ImportError;
-use crate::import::error::shown;
 use crate::import::pickle::Node;
 use crate::import::torch::TorchFile;
+use crate::shown::shown;
 use std::collections::HashSet;
 
 /// Added to every name by `torch.nn.DataParallel`.

@@ -1,8 +1,8 @@
 //! Where the elements of a tensor lie in its storage: element (i, j, …) at offset + i·stride₀ + j·stride₁ + …
 
 use crate::import::ImportError;
-use crate::import::error::shown;
 use crate::import::pickle::Node;
+use crate::shown::shown;
 use std::borrow::Cow;
 
 /// The most axes a tensor may have.

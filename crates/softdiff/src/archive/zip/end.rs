@@ -1,7 +1,7 @@
 //! The records at the end of a zip file, which say where the directory is.
 
-use super::super::ImportError;
-use super::super::bytes::Bytes;
+use crate::archive::ArchiveError;
+use crate::bytes::Bytes;
 
 const END: u32 = 0x0605_4b50;
 const END_LENGTH: usize = 22;
@@ -21,7 +21,7 @@ pub struct End {
 }
 
 /// Finds the end record, prefers its zip64 form, and checks that the directory ends where the end records begin.
-pub fn find(bytes: &[u8]) -> Result<End, ImportError> {
+pub fn find(bytes: &[u8]) -> Result<End, ArchiveError> {
     let at = find_signature(bytes)?;
     let short = read_short(bytes, at)?;
     let (end, records) = match zip64_locator(bytes, at)? {
@@ -37,7 +37,7 @@ pub fn find(bytes: &[u8]) -> Result<End, ImportError> {
 }
 
 /// The last signature whose comment reaches exactly to the end of the file.
-fn find_signature(bytes: &[u8]) -> Result<u64, ImportError> {
+fn find_signature(bytes: &[u8]) -> Result<u64, ArchiveError> {
     let first = bytes.len().saturating_sub(END_LENGTH + LONGEST_COMMENT);
     let tail = bytes.get(first..).unwrap_or_default();
     let ends_the_file = |window: &[u8], start: usize| {
@@ -49,11 +49,11 @@ fn find_signature(bytes: &[u8]) -> Result<u64, ImportError> {
     let found = tail.windows(END_LENGTH).enumerate().rev().find(|(start, window)| ends_the_file(window, *start));
     match found {
         Some((start, _)) => Ok((first + start) as u64),
-        None => Err(ImportError::NotZip { searched: tail.len() as u64 }),
+        None => Err(ArchiveError::NotZip { searched: tail.len() as u64 }),
     }
 }
 
-fn read_short(bytes: &[u8], at: u64) -> Result<End, ImportError> {
+fn read_short(bytes: &[u8], at: u64) -> Result<End, ArchiveError> {
     let mut record = Bytes::at(bytes, at + 4, "zip end record")?;
     let (disk, directory_disk) = (record.u16()?, record.u16()?);
     let (here, entries) = (record.u16()?, record.u16()?);
@@ -63,7 +63,7 @@ fn read_short(bytes: &[u8], at: u64) -> Result<End, ImportError> {
 }
 
 /// The offset of the zip64 end record, when a locator stands before the end record.
-fn zip64_locator(bytes: &[u8], at: u64) -> Result<Option<u64>, ImportError> {
+fn zip64_locator(bytes: &[u8], at: u64) -> Result<Option<u64>, ArchiveError> {
     let Some(start) = at.checked_sub(ZIP64_LOCATOR_LENGTH) else { return Ok(None) };
     let mut locator = Bytes::at(bytes, start, "zip64 locator")?;
     if locator.u32()? != ZIP64_LOCATOR {
@@ -78,11 +78,11 @@ fn zip64_locator(bytes: &[u8], at: u64) -> Result<Option<u64>, ImportError> {
     Ok(Some(record))
 }
 
-fn read_zip64(bytes: &[u8], at: u64, locator: u64, short: &End) -> Result<End, ImportError> {
+fn read_zip64(bytes: &[u8], at: u64, locator: u64, short: &End) -> Result<End, ArchiveError> {
     const PART: &str = "zip64 end record";
     let mut record = Bytes::at(bytes, at, PART)?;
     if record.u32()? != ZIP64_END {
-        return Err(ImportError::ZipSignature { part: PART, offset: at });
+        return Err(ArchiveError::ZipSignature { part: PART, offset: at });
     }
     let length = record.u64()?;
     let record_end = at.checked_add(ZIP64_UNCOUNTED).and_then(|start| start.checked_add(length));
@@ -107,7 +107,7 @@ fn read_zip64(bytes: &[u8], at: u64, locator: u64, short: &End) -> Result<End, I
     Ok(End { entries, directory, directory_length })
 }
 
-fn one_volume(part: &str, disk: u64, directory_disk: u64, here: u64, entries: u64) -> Result<(), ImportError> {
+fn one_volume(part: &str, disk: u64, directory_disk: u64, here: u64, entries: u64) -> Result<(), ArchiveError> {
     if disk != 0 || directory_disk != 0 {
         return Err(disagrees(part, "volume number", 0, disk.max(directory_disk)));
     }
@@ -117,6 +117,6 @@ fn one_volume(part: &str, disk: u64, directory_disk: u64, here: u64, entries: u6
     Ok(())
 }
 
-fn disagrees(part: &str, field: &'static str, expected: u64, found: u64) -> ImportError {
-    ImportError::ZipDisagrees { part: part.into(), field, expected, found }
+fn disagrees(part: &str, field: &'static str, expected: u64, found: u64) -> ArchiveError {
+    ArchiveError::ZipDisagrees { part: part.into(), field, expected, found }
 }

@@ -1,0 +1,103 @@
+//! `softdiff data`: look at a data set, or make one ready for training.
+
+mod inspect;
+mod prepare;
+
+use crate::diagnostics::{Failure, Outcome};
+use clap::{Args, Subcommand, ValueEnum};
+use softdiff::data::{DataError, FileError, Split};
+
+const EXAMPLE: &str = "\
+Example: look at a folder of faces, then make 64 x 64 pictures of them.
+  softdiff data inspect celeba.zip --grid celeba.png
+  softdiff data prepare celeba.zip --out celeba64.npz --size 64 --crop celeba
+
+What can be read: a folder of pictures (any depth), a zip, tar or tar.gz of one, CIFAR-10 binary (folder or tar.gz), IDX (the
+MNIST family), .npy, .npz, Parquet with picture bytes (a file or a folder of them), and embedded:fashion-mnist.
+Pictures may be PNG, JPEG, WebP, BMP, PGM or PPM. Folders are classes; folders named train and test are parts.";
+
+/// Look at a data set, or make one ready for training.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Data {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Inspect(inspect::Inspect),
+    Prepare(prepare::Prepare),
+}
+
+impl Data {
+    /// Runs the verb.
+    pub fn run(self, json: bool) -> Outcome {
+        match self.verb {
+            Verb::Inspect(inspect) => inspect.run(json),
+            Verb::Prepare(prepare) => prepare.run(json),
+        }
+    }
+}
+
+/// Which part of a data set, as typed.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Part {
+    /// The training part, or everything where there are no parts.
+    #[default]
+    Train,
+    /// The test part.
+    Test,
+    /// Everything.
+    All,
+}
+
+impl From<Part> for Split {
+    fn from(part: Part) -> Split {
+        match part {
+            Part::Train => Split::Train,
+            Part::Test => Split::Test,
+            Part::All => Split::All,
+        }
+    }
+}
+
+/// The remedy when a source as a whole is refused.
+fn explain_opening(error: DataError) -> Failure {
+    let whole = |reason: &FileError| {
+        matches!(
+            reason,
+            FileError::Bytes(_) | FileError::Archive(_) | FileError::Damaged { .. } | FileError::TooLarge { .. }
+        )
+    };
+    match &error {
+        DataError::File { reason, .. } if whole(reason) => {
+            Failure::new(error).hint("the file is damaged or not completely downloaded: fetch it again")
+        }
+        _ => explain(error),
+    }
+}
+
+/// The remedy for each kind of refusal.
+fn explain(error: DataError) -> Failure {
+    let hint = match &error {
+        DataError::Io { .. } => "check the path and its permissions",
+        DataError::Unknown { found, .. } if found.contains("picture") => "give the folder that holds the pictures",
+        DataError::Unknown { .. } | DataError::Empty { .. } => "softdiff data --help lists what can be read",
+        DataError::UnknownEmbedded { .. } => "there is one: embedded:fashion-mnist",
+        DataError::NoSplit { .. } => "leave --split out, or give --split all",
+        DataError::Sizes { .. } => "give --size, and --crop if the pictures should keep their proportions",
+        DataError::MixedColours { .. } => "give --channels rgb or --channels grey",
+        DataError::TooManySkipped { .. } => "remove the bad files, or check that the download is complete",
+        DataError::TooLarge { .. } => "give a smaller --size or a --limit",
+        DataError::File { reason, .. } => match **reason {
+            FileError::Crop { .. } => "choose a --crop that fits; celeba is for pictures of 178 x 218 or 89 x 109",
+            FileError::Io(_) => "check the file and its permissions",
+            FileError::NotABrightness { .. } => "scale the array to 0 to 1, or save it as uint8",
+            FileError::Unsupported { .. } => "change the file as the message says",
+            _ => "fetch or remove the file, or add --on-bad skip to leave bad pictures out",
+        },
+        _ => "softdiff data --help lists what can be read",
+    };
+    Failure::new(error).hint(hint)
+}

@@ -1,0 +1,152 @@
+//! `softdiff data prepare`: any data set as one npz of pictures of one size.
+
+use super::{Part, explain, explain_opening};
+use crate::atomic_file;
+use crate::diagnostics::{Failure, Outcome};
+use crate::progress::Progress;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use softdiff::data::{Crop, Dataset, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
+use softdiff::hash;
+use softdiff::image::MAX_SIDE;
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+Example: faces as everybody trains on them, then a test part in grey.
+  softdiff data prepare img_align_celeba.zip --out celeba64.npz --size 64 --crop celeba
+  softdiff data prepare cifar-10-binary.tar.gz --out cifar-test.npz --split test --channels grey
+
+The result holds images (uint8, n x height x width x channels) and labels if there are any; np.load reads it, and so does
+every softdiff command that takes a data set. The same input gives the same bytes.";
+
+/// Decode, crop and resize a data set into one .npz file.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Prepare {
+    /// The data set: a file, a folder, or embedded:fashion-mnist.
+    path: PathBuf,
+    /// The npz file to write.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Resize to this side, or to a width and height such as 64x48 (antialiased bilinear, as Pillow).
+    #[arg(long, value_name = "SIDE", value_parser = parse_size)]
+    size: Option<(usize, usize)>,
+    /// What to keep: none (all), centre, celeba, or a centred part such as 140x140 [default: centre with --size, else none].
+    #[arg(long)]
+    crop: Option<Crop>,
+    /// Convert to grey or RGB [default: as the pictures are].
+    #[arg(long, value_enum)]
+    channels: Option<Channels>,
+    /// Which part of a set that has several.
+    #[arg(long, value_enum, default_value_t, value_name = "PART")]
+    split: Part,
+    /// What to do with a picture that cannot be read.
+    #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
+    on_bad: Policy,
+    /// Take only the first N pictures.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Channels {
+    Grey,
+    Rgb,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Policy {
+    /// Stop and name it.
+    #[default]
+    Fail,
+    /// Leave it out and list it; stop if more than 1 % are bad.
+    Skip,
+}
+
+fn parse_size(text: &str) -> Result<(usize, usize), String> {
+    let (width, height) = text.split_once('x').unwrap_or((text, text));
+    match (width.parse(), height.parse()) {
+        (Ok(width @ 1..=MAX_SIDE), Ok(height @ 1..=MAX_SIDE)) => Ok((width, height)),
+        _ => Err(format!("expected a side from 1 to {MAX_SIDE}, or a width and height such as 64x48")),
+    }
+}
+
+impl Prepare {
+    /// Runs the verb.
+    pub fn run(self, json: bool) -> Outcome {
+        // Said before anything is decoded.
+        if !self.force && self.out.symlink_metadata().is_ok() {
+            let failure = Failure::new(format!("{} exists already", self.out.display()));
+            return Err(failure.hint("choose another --out, or add --force to replace it"));
+        }
+        let options = self.options();
+        let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
+        let progress = Progress::new("decoding", "pictures");
+        let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
+        drop(progress);
+        for skipped in dataset.skipped() {
+            eprintln!("skipped: {skipped}");
+        }
+        let Transform { crop, size, .. } = options.transform;
+        let origin = json!({
+            "source": self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy(),
+            "crop": crop.to_string(),
+            "size": size.map(|(width, height)| [width, height]),
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        atomic_file::write(&self.out, |file| write_npz(file, &dataset, &origin)).map_err(|error| {
+            Failure::new(format!("cannot write {}: {error}", self.out.display()))
+                .hint("check the folder and the free space")
+        })?;
+        report(&self.out, &dataset, json);
+        Ok(())
+    }
+
+    fn options(&self) -> LoadOptions {
+        let crop = self.crop.unwrap_or(if self.size.is_some() { Crop::Centre } else { Crop::None });
+        let channels = self.channels.map(|channels| match channels {
+            Channels::Grey => 1,
+            Channels::Rgb => 3,
+        });
+        let on_bad = match self.on_bad {
+            Policy::Fail => OnBad::Fail,
+            Policy::Skip => OnBad::Skip,
+        };
+        let limit = self.limit.map(|limit| limit as usize);
+        LoadOptions { transform: Transform { crop, size: self.size, channels }, on_bad, limit }
+    }
+}
+
+fn report(out: &Path, dataset: &Dataset, json: bool) {
+    let [count, height, width, channels] = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
+    let hash = hash::to_text(dataset.hash());
+    if json {
+        let statistics = dataset.statistics();
+        let skipped: Vec<_> = dataset
+            .skipped()
+            .iter()
+            .map(|Skipped { file, reason }| json!({ "file": file, "reason": reason }))
+            .collect();
+        let facts = json!({
+            "out": out.display().to_string(),
+            "pictures": count,
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "labelled": dataset.labels().is_some(),
+            "classes": dataset.classes(),
+            "mean": statistics.iter().map(|channel| channel.mean).collect::<Vec<_>>(),
+            "std": statistics.iter().map(|channel| channel.std).collect::<Vec<_>>(),
+            "hash": hash,
+            "skipped": skipped,
+        });
+        println!("{facts}");
+    } else {
+        let skipped = dataset.skipped().len();
+        let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+        eprintln!("wrote {}: {count} pictures of {width} x {height} x {channels}, {hash}{skipped}", out.display());
+    }
+}

@@ -1,0 +1,71 @@
+//! Why an archive was refused: each message names the entry and what was expected of it.
+
+use crate::bytes::BytesError;
+use thiserror::Error;
+
+/// An archive, or an entry of one, that cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The fields are named as the messages use them.
+pub enum ArchiveError {
+    /// A part of the archive ends too soon.
+    #[error(transparent)]
+    Bytes(#[from] BytesError),
+    /// There is no zip archive in this file.
+    #[error("not a zip archive: no end-of-central-directory record in the last {searched} bytes")]
+    NotZip { searched: u64 },
+    /// A zip record is not where another record says it is.
+    #[error("zip: no {part} at offset {offset}")]
+    ZipSignature { part: &'static str, offset: u64 },
+    /// Two parts of the archive contradict each other.
+    #[error("zip: {part}: {field} is {found}, expected {expected}")]
+    ZipDisagrees { part: String, field: &'static str, expected: u64, found: u64 },
+    /// More entries than the reader accepts.
+    #[error("zip: the archive claims {count} entries, more than the limit of {limit}")]
+    ZipTooManyEntries { count: u64, limit: u64 },
+    /// Two entries have one name.
+    #[error("zip: entry {name} appears twice")]
+    ZipDuplicate { name: String },
+    /// Two entries, or an entry and the directory, share bytes.
+    #[error("zip: {first} and {second} overlap")]
+    ZipOverlap { first: String, second: String },
+    /// An entry is compressed.
+    #[error("zip: entry {name} is compressed (method {method}), expected stored")]
+    ZipCompressed { name: String, method: u16 },
+    /// An entry is encrypted.
+    #[error("zip: entry {name} is encrypted, expected plain bytes")]
+    ZipEncrypted { name: String },
+    /// The name of an entry is not text.
+    #[error("zip: the entry name at offset {offset} is not UTF-8")]
+    ZipName { offset: u64 },
+    /// The bytes of an entry are not those that were written.
+    #[error("zip: entry {name} is damaged: crc32 {computed:08x}, expected {stored:08x}")]
+    ZipCrc { name: String, stored: u32, computed: u32 },
+    /// An entry is missing.
+    #[error("the archive has no entry {name}")]
+    MissingEntry { name: String },
+    /// An entry is compressed in a way that is not read.
+    #[error("zip: entry {name} is compressed by method {method}, expected 0 (stored) or 8 (deflated)")]
+    ZipMethod { name: String, method: u16 },
+    /// Two entries of a tar archive have one name.
+    #[error("tar: entry {name} appears twice")]
+    TarDuplicate { name: String },
+    /// A header of a tar archive is not one.
+    #[error("tar: the header at offset {offset} is damaged: {reason}")]
+    TarHeader { offset: u64, reason: &'static str },
+    /// More entries than the reader accepts.
+    #[error("tar: more than {limit} entries")]
+    TarTooManyEntries { limit: u64 },
+    /// Compressed bytes that are not valid, or end too soon.
+    #[error("{name}: the compressed bytes are damaged or cut off")]
+    Deflate { name: String },
+    /// Inflated, the entry would be longer than the reader accepts.
+    #[error("{name} has {bytes} bytes once unpacked, more than the limit of {limit}")]
+    TooLarge { name: String, bytes: u64, limit: u64 },
+    /// Compressed more than any honest file.
+    #[error("{name} unpacks {stored} bytes into {bytes} or more, above the limit of {limit} to 1")]
+    Ratio { name: String, stored: u64, bytes: u64, limit: u64 },
+    /// An entry is longer or shorter than it claims.
+    #[error("{name} unpacks into {found} bytes, expected {expected}")]
+    Length { name: String, expected: u64, found: u64 },
+}

@@ -1,0 +1,118 @@
+//! Why a data set, or one picture of it, was refused.
+
+use super::{MAX_SKIPPED_PERCENT, Skipped};
+use crate::archive::ArchiveError;
+use crate::bytes::BytesError;
+use crate::image::ImageError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why one file, or one entry of an archive, cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The fields are named as the messages use them.
+pub enum FileError {
+    /// The operating system could not read it.
+    #[error("cannot read it: {0}")]
+    Io(#[from] std::io::Error),
+    /// It ends too soon.
+    #[error(transparent)]
+    Bytes(#[from] BytesError),
+    /// The archive, or the entry, is not as it should be.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The picture is not as it should be.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// Longer than the reader accepts.
+    #[error("it has {bytes} bytes, more than the limit of {limit}")]
+    TooLarge { bytes: u64, limit: u64 },
+    /// A pipe, a socket, a device.
+    #[error("not an ordinary file")]
+    NotAFile,
+    /// An archive's entry whose name points outside the archive.
+    #[error("its name points outside the archive")]
+    UnsafeName,
+    /// An archive's entry that is a link.
+    #[error("a link in an archive, which is never followed")]
+    Link,
+    /// The content makes no sense.
+    #[error("{format}: {reason}")]
+    Damaged { format: &'static str, reason: String },
+    /// The content makes sense but is not read.
+    #[error("{format}: {what}")]
+    Unsupported { format: &'static str, what: String },
+    /// A float that is no brightness.
+    #[error("value {index} is {value}, expected floats from 0 to 1")]
+    NotABrightness { index: usize, value: f64 },
+    /// The crop does not fit.
+    #[error("the picture is {width} x {height}, and the crop {crop} does not fit it")]
+    Crop { width: usize, height: usize, crop: String },
+}
+
+impl FileError {
+    pub(super) fn damaged(format: &'static str, reason: impl Into<String>) -> FileError {
+        FileError::Damaged { format, reason: reason.into() }
+    }
+
+    pub(super) fn unsupported(format: &'static str, what: impl Into<String>) -> FileError {
+        FileError::Unsupported { format, what: what.into() }
+    }
+}
+
+/// Why a data set cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The fields are named as the messages use them.
+pub enum DataError {
+    /// The operating system could not read the place.
+    #[error("cannot read {}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    /// A file that is no data set.
+    #[error("{} is not a data set that can be read: {found}", path.display())]
+    Unknown { path: PathBuf, found: String },
+    /// An embedded set that does not exist.
+    #[error("there is no embedded data set {name}")]
+    UnknownEmbedded { name: String },
+    /// No pictures.
+    #[error("there are no pictures in {}{}", path.display(), passed_over(*ignored))]
+    Empty { path: PathBuf, ignored: usize },
+    /// The set has no such part.
+    #[error("{} has no {split} part", path.display())]
+    NoSplit { path: PathBuf, split: &'static str },
+    /// One file is bad. The reason is part of the message, and so is no `source` to be told again.
+    #[error("{file}: {reason}")]
+    File { file: String, reason: Box<FileError> },
+    /// Too many files are bad.
+    #[error("{} of {total} pictures are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
+    TooManySkipped { total: usize, skipped: Vec<Skipped> },
+    /// Pictures of different sizes.
+    #[error("the pictures differ in size: {first} is {} x {}, {other} is {} x {}", first_size.0, first_size.1, other_size.0, other_size.1)]
+    Sizes { first: String, first_size: (usize, usize), other: String, other_size: (usize, usize) },
+    /// Grey pictures and coloured ones.
+    #[error("{grey} is grey, {colour} is coloured")]
+    MixedColours { grey: String, colour: String },
+    /// More memory than a data set may have.
+    #[error("the pictures would need {bytes} bytes of memory, more than the limit of {limit}")]
+    TooLarge { bytes: u64, limit: u64 },
+}
+
+impl DataError {
+    pub(super) fn file(file: impl Into<String>, reason: impl Into<FileError>) -> DataError {
+        DataError::File { file: file.into(), reason: Box::new(reason.into()) }
+    }
+}
+
+fn passed_over(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" ({count} other files were passed over)") }
+}
+
+/// The first few bad files, one a line.
+fn listed(skipped: &[Skipped]) -> String {
+    const SHOWN: usize = 10;
+    let mut list: String = skipped.iter().take(SHOWN).map(|skipped| format!("\n  {skipped}")).collect();
+    if skipped.len() > SHOWN {
+        list.push_str(&format!("\n  and {} more", skipped.len() - SHOWN));
+    }
+    list
+}

@@ -1,0 +1,97 @@
+//! Pictures in a zip or tar archive held in memory; nothing is unpacked to disk.
+
+use super::folder::pick;
+use super::layout::{self, Layout};
+use super::pictures::{Opened, Pictures};
+use super::{DataError, FileError, MAX_PICTURE_BYTES, MAX_PICTURES, Split};
+use crate::archive::{safe_name, tar, zip};
+use crate::image::{self, Picture};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+/// What a data zip may contain.
+pub const ZIP_RULES: zip::Rules = zip::Rules { max_entries: MAX_PICTURES, deflated: true };
+
+enum Content {
+    Zip { bytes: Vec<u8>, index: zip::Index },
+    Tar { bytes: Vec<u8>, entries: Vec<(tar::Kind, Range<usize>)> },
+}
+
+struct Packed {
+    content: Content,
+    /// The name and, in a tar, the number of each picture.
+    pictures: Vec<(String, usize)>,
+    labels: Option<Vec<u32>>,
+}
+
+/// Lists the pictures of one part of a zip file.
+pub fn open_zip(path: &Path, bytes: Vec<u8>, index: zip::Index, split: Split) -> Result<Opened, DataError> {
+    let names: Vec<(String, usize)> = index.names().map(String::from).zip(0..).collect();
+    open("zip archive of pictures", path, names, Content::Zip { bytes, index }, split)
+}
+
+/// Lists the pictures of one part of a tar file.
+pub fn open_tar(path: &Path, bytes: Vec<u8>, entries: Vec<tar::Entry>, split: Split) -> Result<Opened, DataError> {
+    let names = entries.iter().map(|entry| entry.name.clone()).zip(0..).collect();
+    let entries = entries.into_iter().map(|entry| (entry.kind, entry.data)).collect();
+    open("tar archive of pictures", path, names, Content::Tar { bytes, entries }, split)
+}
+
+fn open(
+    format: &'static str,
+    path: &Path,
+    names: Vec<(String, usize)>,
+    content: Content,
+    split: Split,
+) -> Result<Opened, DataError> {
+    let files = names.iter().filter(|(name, _)| !name.ends_with('/') && !name.contains("__MACOSX/")).count();
+    let mut pictures = names;
+    pictures.retain(|(name, _)| image::is_picture_name(name) && !name.contains("__MACOSX/"));
+    pictures.sort_unstable();
+    let paths: Vec<String> = pictures.iter().map(|(name, _)| name.clone()).collect();
+    let Layout { splits, labels, classes } = layout::arrange(&paths);
+    let chosen = split.choose(&splits, path)?;
+    let ignored = files.saturating_sub(pictures.len());
+    let labels = labels.map(|labels| pick(&labels, &chosen));
+    let packed = Packed { content, pictures: pick(&pictures, &chosen), labels };
+    Ok(Opened { format, pictures: Box::new(packed), classes, ignored })
+}
+
+impl Packed {
+    fn bytes(&self, name: &str, number: usize) -> Result<Cow<'_, [u8]>, FileError> {
+        if !safe_name(name) {
+            return Err(FileError::UnsafeName);
+        }
+        match &self.content {
+            Content::Zip { bytes, index } => Ok(index.read(bytes, name, MAX_PICTURE_BYTES)?),
+            Content::Tar { bytes, entries } => match entries.get(number) {
+                Some((tar::Kind::File, data)) if data.len() as u64 > MAX_PICTURE_BYTES => {
+                    Err(FileError::TooLarge { bytes: data.len() as u64, limit: MAX_PICTURE_BYTES })
+                }
+                Some((tar::Kind::File, data)) => Ok(bytes.get(data.clone()).unwrap_or_default().into()),
+                Some((tar::Kind::Link, _)) => Err(FileError::Link),
+                _ => Err(FileError::NotAFile),
+            },
+        }
+    }
+}
+
+impl Pictures for Packed {
+    fn len(&self) -> usize {
+        self.pictures.len()
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.pictures.get(index).map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
+    fn label(&self, index: usize) -> Option<u32> {
+        self.labels.as_ref()?.get(index).copied()
+    }
+
+    fn read(&self, index: usize) -> Result<Picture, FileError> {
+        let Some((name, number)) = self.pictures.get(index) else { return Err(FileError::NotAFile) };
+        Ok(image::decode(&self.bytes(name, *number)?)?)
+    }
+}

@@ -1,0 +1,108 @@
+//! What every kind of source is once it is open: pictures by number.
+
+use super::FileError;
+use crate::image::Picture;
+
+/// Pictures by number, readable from several threads at once.
+pub trait Pictures: Send + Sync {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// The file or entry a picture comes from, for messages.
+    fn name(&self, index: usize) -> String;
+
+    /// The class of a picture, where the source knows it.
+    fn label(&self, index: usize) -> Option<u32>;
+
+    /// Decodes one picture.
+    fn read(&self, index: usize) -> Result<Picture, FileError>;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What opening a source finds.
+pub struct Opened {
+    /// What the source is, in words.
+    pub format: &'static str,
+    /// Its pictures.
+    pub pictures: Box<dyn Pictures>,
+    /// The names of the classes, by label.
+    pub classes: Vec<String>,
+    /// Files that are no pictures.
+    pub ignored: usize,
+}
+
+/// Pictures of one size already decoded, one after the other (NHWC).
+pub struct Raw {
+    pub name: String,
+    pub height: usize,
+    pub width: usize,
+    pub channels: usize,
+    pub pixels: Vec<u8>,
+    pub labels: Option<Vec<u32>>,
+}
+
+impl Raw {
+    fn size(&self) -> usize {
+        self.height * self.width * self.channels
+    }
+}
+
+impl Pictures for Raw {
+    fn len(&self) -> usize {
+        self.pixels.len().checked_div(self.size()).unwrap_or(0)
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("{}[{index}]", self.name)
+    }
+
+    fn label(&self, index: usize) -> Option<u32> {
+        self.labels.as_ref()?.get(index).copied()
+    }
+
+    fn read(&self, index: usize) -> Result<Picture, FileError> {
+        let start = index.saturating_mul(self.size());
+        let pixels = self.pixels.get(start..).and_then(|rest| rest.get(..self.size())).unwrap_or_default().to_vec();
+        Ok(Picture { width: self.width, height: self.height, channels: self.channels, pixels })
+    }
+}
+
+/// Several sources, one after the other.
+pub struct Chain(pub Vec<Box<dyn Pictures>>);
+
+impl Chain {
+    fn find(&self, mut index: usize) -> Option<(&dyn Pictures, usize)> {
+        for part in &self.0 {
+            if index < part.len() {
+                return Some((part.as_ref(), index));
+            }
+            index -= part.len();
+        }
+        None
+    }
+}
+
+impl Pictures for Chain {
+    fn len(&self) -> usize {
+        self.0.iter().map(|part| part.len()).sum()
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.find(index).map(|(part, index)| part.name(index)).unwrap_or_default()
+    }
+
+    fn label(&self, index: usize) -> Option<u32> {
+        self.find(index).and_then(|(part, index)| part.label(index))
+    }
+
+    fn read(&self, index: usize) -> Result<Picture, FileError> {
+        match self.find(index) {
+            Some((part, index)) => part.read(index),
+            None => Err(FileError::damaged("data set", format!("there is no picture {index}"))),
+        }
+    }
+}

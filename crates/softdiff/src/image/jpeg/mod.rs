@@ -1,0 +1,103 @@
+//! JPEG (ITU-T T.81): baseline, extended and progressive Huffman, 8 bits.
+//!
+//! Why our own: the pixels of a data set decide its FID statistics, and everybody else's come from libjpeg-turbo (through
+//! Pillow). This decoder does the same integer arithmetic, so that its pixels are the same bit for bit: the "islow"
+//! inverse cosine transform, "fancy" triangle upsampling and the 16-bit fixed-point colour conversion. Two Rust decoders
+//! that were measured differ in 5 to 24 % of the samples.
+//!
+//! It is strict: a scan that ends early or does not decode is an error, where libjpeg would guess and warn.
+
+mod bits;
+mod colour;
+mod frame;
+mod huffman;
+mod idct;
+mod scan;
+mod upsample;
+
+use super::{ImageError, Picture, check_size};
+use bits::Bits;
+use frame::{Frame, Segment};
+use huffman::Table;
+use scan::Scan;
+
+const FORMAT: &str = "JPEG";
+/// A few bytes of a progressive scan can cost a pass over the whole picture; real files have some 10 scans.
+const MAX_SCANS: usize = 128;
+
+fn damaged(reason: impl Into<String>) -> ImageError {
+    ImageError::Damaged { format: FORMAT, reason: reason.into() }
+}
+
+fn cut() -> ImageError {
+    ImageError::Truncated { format: FORMAT }
+}
+
+fn unsupported(what: &'static str) -> ImageError {
+    ImageError::Unsupported { format: FORMAT, what }
+}
+
+/// Tables that segments define and scans use.
+#[derive(Default)]
+struct Tables {
+    quantization: [Option<[u16; 64]>; 4],
+    dc: [Option<Table>; 4],
+    ac: [Option<Table>; 4],
+    restart_interval: usize,
+}
+
+/// What decides the colour space.
+#[derive(Default)]
+struct Markers {
+    jfif: bool,
+    /// Transform of the Adobe segment: 0 none, 1 YCbCr, 2 YCCK.
+    adobe: Option<u8>,
+}
+
+/// Decodes a whole file.
+pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
+    let mut tables = Tables::default();
+    let mut markers = Markers::default();
+    let mut frame: Option<Frame> = None;
+    let mut scans = 0;
+    let mut at = 2;
+    loop {
+        let segment = match Segment::next(bytes, &mut at) {
+            Ok(segment) => segment,
+            // Some writers forget the end marker; harmless if nothing is missing.
+            Err(_) if frame.as_ref().is_some_and(|frame| !frame.progressive && frame.is_complete()) => break,
+            Err(error) => return Err(error),
+        };
+        match segment.marker {
+            0xD9 => break,
+            0xDB => frame::read_quantization(segment.body, &mut tables.quantization)?,
+            0xC4 => huffman::read_tables(segment.body, &mut tables.dc, &mut tables.ac)?,
+            0xC0..=0xC2 if frame.is_some() => return Err(damaged("two frame headers")),
+            0xC0..=0xC2 => frame = Some(Frame::read(segment.body, segment.marker == 0xC2, bytes)?),
+            0xC3 | 0xC5..=0xC7 | 0xCB | 0xCD..=0xCF => return Err(unsupported("a lossless or hierarchical picture")),
+            0xC9 | 0xCA | 0xCC => return Err(unsupported("arithmetic coding")),
+            0xDD => tables.restart_interval = frame::read_restart_interval(segment.body)?,
+            0xDC => return Err(unsupported("a height given after the picture (DNL)")),
+            0xDA => {
+                let frame = frame.as_mut().ok_or_else(|| damaged("a scan before the frame header"))?;
+                scans += 1;
+                if scans > MAX_SCANS {
+                    return Err(unsupported("a picture of more than 128 scans"));
+                }
+                let scan = Scan::read(segment.body, frame)?;
+                let mut bits = Bits::new(bytes, at);
+                scan.decode(frame, &tables, &mut bits)?;
+                at = bits.position();
+            }
+            0xE0 if segment.body.starts_with(b"JFIF\0") => markers.jfif = true,
+            0xEE if segment.body.starts_with(b"Adobe") => markers.adobe = segment.body.get(11).copied(),
+            _ => {}
+        }
+    }
+    let frame = frame.ok_or_else(|| damaged("no frame header"))?;
+    if !frame.is_complete() {
+        return Err(cut());
+    }
+    let planes = frame.into_planes()?;
+    colour::convert(planes, &markers)
+}

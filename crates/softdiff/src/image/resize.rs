@@ -1,0 +1,92 @@
+//! Antialiased bilinear resizing, equal to Pillow's `BILINEAR` bit for bit (`docs/decisions/data.md`).
+//!
+//! A triangle of half-width `max(1, in/out)` around each output pixel's centre; the weights are normalised, rounded to
+//! 22 bits, and applied along rows, then along columns, each time rounding to 8 bits (Pillow, `Resample.c`).
+
+use super::Picture;
+
+/// Fixed-point bits of a weight: 32 less 8 of the sample and 2 spare.
+const PRECISION_BITS: u32 = 32 - 8 - 2;
+
+/// The inputs of one output sample.
+struct Window {
+    first: usize,
+    weights: Vec<i32>,
+}
+
+/// The picture at another size.
+pub fn bilinear(picture: &Picture, width: usize, height: usize) -> Picture {
+    let rows = if width == picture.width { picture.clone() } else { along_rows(picture, width) };
+    if height == rows.height { rows } else { along_columns(&rows, height) }
+}
+
+/// Pillow's `precompute_coeffs` and `normalize_coeffs_8bpc` with the triangle filter.
+fn windows(input: usize, output: usize) -> Vec<Window> {
+    let scale = input as f64 / output as f64;
+    let support = scale.max(1.0);
+    let window = |index: usize| {
+        let centre = (index as f64 + 0.5) * scale;
+        // Casts truncate towards zero, as in C, and negative values become 0.
+        let first = (centre - support + 0.5) as usize;
+        let end = ((centre + support + 0.5) as usize).min(input);
+        let triangle = |at: usize| (1.0 - ((at as f64 - centre + 0.5) * (1.0 / support)).abs()).max(0.0);
+        let weights: Vec<f64> = (first..end).map(triangle).collect();
+        let total: f64 = weights.iter().sum();
+        let fixed = |weight: &f64| {
+            let weight = if total == 0.0 { *weight } else { weight / total };
+            (0.5 + weight * f64::from(1 << PRECISION_BITS)) as i32
+        };
+        Window { first, weights: weights.iter().map(fixed).collect() }
+    };
+    (0..output).map(window).collect()
+}
+
+fn rounded(sum: i32) -> u8 {
+    (sum >> PRECISION_BITS).clamp(0, 255) as u8
+}
+
+const HALF: i32 = 1 << (PRECISION_BITS - 1);
+
+fn along_rows(picture: &Picture, width: usize) -> Picture {
+    let channels = picture.channels;
+    let windows = windows(picture.width, width);
+    let mut pixels = Vec::with_capacity(width * picture.height * channels);
+    for row in picture.pixels.chunks_exact(picture.width * channels) {
+        for Window { first, weights } in &windows {
+            let inputs = row.get(first * channels..).unwrap_or_default();
+            for channel in 0..channels {
+                let inputs = inputs.iter().skip(channel).step_by(channels);
+                pixels.push(rounded(inputs.zip(weights).fold(HALF, |sum, (&s, weight)| sum + i32::from(s) * weight)));
+            }
+        }
+    }
+    Picture { width, pixels, ..*picture }
+}
+
+fn along_columns(picture: &Picture, height: usize) -> Picture {
+    let row = picture.width * picture.channels;
+    let mut pixels = Vec::with_capacity(row * height);
+    let mut sums = vec![0; row];
+    for Window { first, weights } in windows(picture.height, height) {
+        sums.fill(HALF);
+        for (line, weight) in picture.pixels.chunks_exact(row).skip(first).zip(weights) {
+            sums.iter_mut().zip(line).for_each(|(sum, &sample)| *sum += i32::from(sample) * weight);
+        }
+        pixels.extend(sums.iter().map(|&sum| rounded(sum)));
+    }
+    Picture { height, pixels, ..*picture }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_size_changes_nothing_and_a_flat_picture_stays_flat() {
+        let flat = Picture { width: 9, height: 7, channels: 3, pixels: vec![77; 9 * 7 * 3] };
+        assert_eq!(bilinear(&flat, 9, 7), flat);
+        for (width, height) in [(1, 1), (3, 20), (64, 2)] {
+            assert!(bilinear(&flat, width, height).pixels.iter().all(|&sample| sample == 77));
+        }
+    }
+}
