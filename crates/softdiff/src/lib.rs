@@ -4,4 +4,8 @@
 //! t = 1 corrupted. Each noun of the paper is one module.
 #![forbid(unsafe_code)]
 
+pub mod corruption;
+pub mod curve;
+pub mod hash;
 pub mod linalg;
+pub mod random;

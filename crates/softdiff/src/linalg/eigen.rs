@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "the size of an Inception covariance, half a minute on two cores: run with --ignored"]
+    #[ignore = "the size of an Inception covariance, some seconds: run with --ignored"]
     fn two_thousand_and_forty_eight_dimensions_are_within_reach() {
         let n = 2048;
         let SymmetricEigen { values, vectors } = SymmetricEigen::new(&second_difference(n)).unwrap();

@@ -15,6 +15,7 @@ pub use matrix::Matrix;
 pub use qr::triangular_factor;
 pub use singular::singular_values;
 
+pub(crate) use matrix::{dot, norm, squared_distance};
 pub(crate) use multiply::{View, multiply_into};
 
 /// What can be wrong with a matrix handed to this module.
