@@ -9,3 +9,4 @@ pub mod curve;
 pub mod hash;
 pub mod linalg;
 pub mod random;
+pub mod transport;
