@@ -9,4 +9,5 @@ pub mod curve;
 pub mod hash;
 pub mod linalg;
 pub mod random;
+pub mod schedule;
 pub mod transport;

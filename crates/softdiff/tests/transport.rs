@@ -154,6 +154,19 @@ fn library_divergences_are_reproduced_each_in_its_own_kind() {
 }
 
 #[test]
+fn cases_that_other_libraries_gave_up_after_forty_thousand_iterations_converge() {
+    let golden = golden_json("ot.json");
+    let pictures = BlurredPictures::new(&golden, 128);
+    for row in golden["sinkhorn_dropped"].as_array().unwrap().iter().filter(|row| row["n"] == 128) {
+        let number = |key: &str| row[key].as_f64().unwrap();
+        let (x, y) = pictures.pair(row["kind"].as_str().unwrap(), number("i") as usize, number("j") as usize);
+        let options = SinkhornOptions { entropy: number("epsilon"), tolerance: 1e-12, max_iterations: 40_000 };
+        let found = sinkhorn(&squared_distances(x, y).unwrap(), &options).unwrap();
+        assert!(found.linear.converged && found.linear.iterations < 4000, "{row}: {:?}", found.linear);
+    }
+}
+
+#[test]
 fn gaussian_samples_lie_at_the_closed_form_within_two_percent() {
     use softdiff::random::Stream;
     let mut stream = Stream::new(1, "gaussians");
