@@ -31,6 +31,12 @@ impl Stream {
         Stream { key: mix(seed ^ crate::hash::of_bytes(purpose.as_bytes())), counter: 0, spare: None }
     }
 
+    /// Stream number `index` of `seed` for `purpose`: one sample's own, whatever batch it is drawn in.
+    pub fn numbered(seed: u64, purpose: &str, index: usize) -> Self {
+        let stream = Self::new(seed, purpose);
+        Stream { key: word(stream.key, index as u64), ..stream }
+    }
+
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         let bits = word(self.key, self.counter);

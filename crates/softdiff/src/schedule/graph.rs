@@ -93,17 +93,17 @@ pub fn shortest_path_of<N: Iterator<Item = usize>>(
 /// The shortest path of exactly `knots` nodes over hops of at most `max_hop`.
 pub(super) fn shortest_path_of_length(distances: &impl Distances, max_hop: f64, knots: usize) -> Option<Path> {
     let count = distances.count();
-    let mut layers = vec![vec![None; count]];
+    let mut layers: Vec<Vec<Option<Label>>> = vec![vec![None; count]];
     layers[0][0] = Some(Label { cost: 0.0, squares: 0.0, hops: 0, previous: 0 });
     for layer in 1..knots {
         let mut reached: Vec<Option<Label>> = vec![None; count];
-        for i in 0..count {
-            let Some(label) = layers[layer - 1][i] else { continue };
-            for j in i + 1..count {
+        for (i, label) in layers[layer - 1].iter().enumerate() {
+            let Some(label) = label else { continue };
+            for (j, best) in reached.iter_mut().enumerate().skip(i + 1) {
                 let Some(length) = distances.within(i, j, max_hop) else { continue };
                 let extended = label.extended(i, length);
-                if reached[j].is_none_or(|best: Label| extended.better_than(&best)) {
-                    reached[j] = Some(extended);
+                if best.is_none_or(|best| extended.better_than(&best)) {
+                    *best = Some(extended);
                 }
             }
         }
@@ -189,7 +189,7 @@ mod tests {
                 }
                 (found, expected) => panic!("case {case}: {found:?} instead of {expected:?}"),
             }
-            let knots = 2 + case % count.max(3).min(6);
+            let knots = 2 + case % count.clamp(3, 6);
             let exact = shortest_path_of_length(&distances, max_hop, knots).map(|path| path.cost);
             match (exact, best_by_trying_all(&distances, max_hop, Some(knots))) {
                 (Some(found), Some(best)) => assert!((found - best).abs() < 1e-12, "case {case}"),

@@ -13,11 +13,10 @@ pub fn sliced(x: &Matrix, y: &Matrix, directions: usize, seed: u64) -> Result<Es
         let remedy = "give at least one direction; some hundreds are usual";
         return Err(TransportError::Option { option: "the number of directions", value: 0.0, remedy });
     }
-    let draws: Vec<u64> = (0..directions as u64).collect();
-    let values: Vec<f64> = draws
-        .par_iter()
-        .map(|&draw| {
-            let mut direction = Stream::new(seed.wrapping_add(draw << 20), "sliced direction").normals(x.cols());
+    let values: Vec<f64> = (0..directions)
+        .into_par_iter()
+        .map(|draw| {
+            let mut direction = Stream::numbered(seed, "sliced direction", draw).normals(x.cols());
             let scale = (x.cols() as f64).sqrt() / norm(&direction);
             direction.iter_mut().for_each(|v| *v *= scale);
             on_a_line(project(x, &direction), project(y, &direction))
