@@ -3,6 +3,7 @@
 
 mod commands;
 mod diagnostics;
+mod progress;
 
 use clap::Parser;
 

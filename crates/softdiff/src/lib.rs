@@ -7,6 +7,7 @@
 pub mod corruption;
 pub mod curve;
 pub mod hash;
+pub mod image;
 pub mod linalg;
 pub mod noise;
 pub mod path;

@@ -180,7 +180,7 @@ fn all_pairs_of_256_levels_on_1024_pictures_take_less_than_a_minute() {
         pictures.extend(common::interleaved(&planes, CIFAR.pixels()));
     }
     let blur = Blur::new(CIFAR, Boundary::Zero, 18.0).unwrap();
-    let candidates = usual_candidates(blur.levels(), 256).unwrap();
+    let candidates = usual_candidates(&blur, 256).unwrap();
     let start = std::time::Instant::now();
     let distances = paired_distances(&blur, &candidates, &pictures, &|_, _| {}).unwrap();
     println!("{:?}", start.elapsed());

@@ -1,6 +1,6 @@
 //! Gaussian blur with a fixed support and a growing standard deviation.
 
-use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, convolution_matrix};
+use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing, convolution_matrix};
 use crate::linalg::Matrix;
 
 /// Half the support of the paper's kernel: 32 taps to each side for 32x32 (65x65 kernels), 80 for 64x64 (161x161).
@@ -92,6 +92,11 @@ impl Corruption for Blur {
 
     fn levels(&self) -> Levels {
         Levels { clean: 0.0, full: self.largest }
+    }
+
+    /// The paper's range begins at 0.01 (appendix, "Blur parameters"), and below 0.05 nothing is blurred (choices A11).
+    fn spacing(&self) -> Spacing {
+        Spacing::Logarithmic { first: 0.01, smallest: 0.05 }
     }
 
     fn at(&self, level: f64) -> Result<LinearMap, CorruptionError> {

@@ -1,6 +1,6 @@
 //! Heat dissipation in the cosine basis: the blur of IHDM and of blurring diffusion.
 
-use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
+use super::{Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing};
 use crate::linalg::Matrix;
 use std::f64::consts::PI;
 
@@ -92,6 +92,10 @@ impl Corruption for HeatDissipation {
 
     fn levels(&self) -> Levels {
         Levels { clean: 0.0, full: self.largest }
+    }
+
+    fn spacing(&self) -> Spacing {
+        Spacing::Logarithmic { first: 0.0, smallest: 0.05 }
     }
 
     fn at(&self, level: f64) -> Result<LinearMap, CorruptionError> {

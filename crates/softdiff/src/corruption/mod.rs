@@ -106,6 +106,20 @@ impl Levels {
     }
 }
 
+/// How levels are spread over a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Spacing {
+    /// At equal distances.
+    Even,
+    /// `first`, then at equal ratios from `smallest` on: for levels in pixels, which act over orders of magnitude.
+    Logarithmic {
+        /// The first level; the identity.
+        first: f64,
+        /// The first level that does something.
+        smallest: f64,
+    },
+}
+
 /// A family of linear maps over a level, the identity at its start.
 pub trait Corruption: Send + Sync {
     /// One word for files and messages.
@@ -127,6 +141,11 @@ pub trait Corruption: Send + Sync {
 
     /// The map dC/dlevel (at a corner, the one to the right).
     fn derivative(&self, level: f64) -> Result<LinearMap, CorruptionError>;
+
+    /// How candidate levels are best spread over the range.
+    fn spacing(&self) -> Spacing {
+        Spacing::Even
+    }
 
     /// A bound of the operator norm over all levels; one unless stated.
     fn norm_bound(&self) -> f64 {

@@ -1,6 +1,6 @@
 //! Motion blur along one axis.
 
-use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, convolution_matrix};
+use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing, convolution_matrix};
 use crate::linalg::Matrix;
 
 /// The axis of a motion.
@@ -98,6 +98,10 @@ impl Corruption for MotionBlur {
 
     fn levels(&self) -> Levels {
         Levels { clean: 0.0, full: self.longest }
+    }
+
+    fn spacing(&self) -> Spacing {
+        Spacing::Logarithmic { first: 0.0, smallest: 0.05 }
     }
 
     fn at(&self, level: f64) -> Result<LinearMap, CorruptionError> {

@@ -1,12 +1,7 @@
 //! The levels a schedule may choose from.
 
 use super::ScheduleError;
-use crate::corruption::Levels;
-
-/// The paper's range of blur begins at this deviation (appendix, "Blur parameters"); it is the identity to the last bit.
-const FIRST_BLUR: f64 = 0.01;
-/// From here on blur levels are spaced evenly in their logarithm; below it nothing is blurred.
-const FIRST_VISIBLE_BLUR: f64 = 0.05;
+use crate::corruption::{Corruption, Levels, Spacing};
 
 /// `clean`, then `count - 1` levels evenly spaced in their logarithm from `smallest` to `largest`.
 pub fn log_spaced(clean: f64, smallest: f64, largest: f64, count: usize) -> Result<Vec<f64>, ScheduleError> {
@@ -27,26 +22,30 @@ pub fn log_spaced(clean: f64, smallest: f64, largest: f64, count: usize) -> Resu
     Ok(std::iter::once(clean).chain(rising).collect())
 }
 
-/// The usual candidates for levels in pixels, such as blur: 0.01, then logarithmic from 0.05; for parts of one, such as
-/// masks and fading: evenly spaced.
-pub fn usual_candidates(levels: Levels, count: usize) -> Result<Vec<f64>, ScheduleError> {
-    if levels.full > 1.0 && levels.clean == 0.0 {
-        return log_spaced(FIRST_BLUR, FIRST_VISIBLE_BLUR, levels.full, count);
+/// `count` levels over a corruption's whole range, spread as it asks for.
+pub fn usual_candidates(corruption: &dyn Corruption, count: usize) -> Result<Vec<f64>, ScheduleError> {
+    let Levels { clean, full } = corruption.levels();
+    if let Spacing::Logarithmic { first, smallest } = corruption.spacing()
+        && smallest < full
+    {
+        return log_spaced(first, smallest, full, count);
     }
     if count < 2 {
         return Err(ScheduleError::Knots { knots: 2, candidates: count });
     }
-    let width = levels.full - levels.clean;
-    Ok((0..count).map(|k| levels.clean + width * k as f64 / (count - 1) as f64).collect())
+    Ok((0..count).map(|k| clean + (full - clean) * k as f64 / (count - 1) as f64).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corruption::{Blur, Boundary, Fading, Shape};
+
+    const SHAPE: Shape = Shape { height: 32, width: 32, channels: 3 };
 
     #[test]
     fn blur_candidates_are_256_levels_from_a_hundredth_to_the_last() {
-        let levels = usual_candidates(Levels { clean: 0.0, full: 18.0 }, 256).unwrap();
+        let levels = usual_candidates(&Blur::new(SHAPE, Boundary::Zero, 18.0).unwrap(), 256).unwrap();
         assert_eq!((levels.len(), levels[0], levels[1], levels[255]), (256, 0.01, 0.05, 18.0));
         assert!(levels.windows(2).all(|w| w[0] < w[1]));
         let ratio = levels[2] / levels[1];
@@ -55,7 +54,7 @@ mod tests {
 
     #[test]
     fn unit_levels_are_even_and_bad_ranges_are_refused() {
-        assert_eq!(usual_candidates(Levels::UNIT, 5).unwrap(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(usual_candidates(&Fading::new(SHAPE), 5).unwrap(), [0.0, 0.25, 0.5, 0.75, 1.0]);
         assert!(log_spaced(0.01, 2.0, 1.0, 9).is_err());
         assert!(log_spaced(0.01, 0.05, f64::NAN, 9).is_err());
     }

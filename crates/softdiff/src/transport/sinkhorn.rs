@@ -12,7 +12,7 @@
 
 use super::newton::finish_by_newton;
 use super::{Estimate, TransportError, exponential::exponential};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, dot};
 
 /// How to run Sinkhorn iteration.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -62,8 +62,7 @@ pub fn sinkhorn(cost: &Matrix, options: &SinkhornOptions) -> Result<Sinkhorn, Tr
     check_cost(cost)?;
     let mut scaling = Scaling::new(cost);
     let mut spent = 0;
-    let (least, most) = cost.values().iter().fold((f64::MAX, f64::MIN), |(l, m), &c| (l.min(c), m.max(c)));
-    let mut entropy = most - least;
+    let mut entropy = spread(cost.values()) / FIRST_STAGE;
     while entropy > options.entropy * STAGE_FACTOR {
         scaling.set_entropy(entropy);
         spent += scaling.iterate(STAGE_TOLERANCE, STAGE_ITERATIONS.min(options.max_iterations - spent)).1;
@@ -96,12 +95,14 @@ pub(super) fn check_cost(cost: &Matrix) -> Result<(), TransportError> {
     }
 }
 
+/// The first coarse stage has the spread of the costs divided by this as its entropy.
+const FIRST_STAGE: f64 = 16.0;
 /// Each coarse stage lowers the entropy by this factor and is left at this error or after so many passes.
 const STAGE_FACTOR: f64 = 4.0;
 const STAGE_TOLERANCE: f64 = 0.02;
 const STAGE_ITERATIONS: usize = 12;
 /// Passes over which the rate of convergence is measured, at least.
-const BLOCK: usize = 10;
+const BLOCK: usize = 4;
 /// Largest over-relaxation: below 2 the iteration converges near its fixed point.
 const LARGEST_FACTOR: f64 = 1.998;
 /// Growth of the error within a block that means too much of it.
@@ -144,11 +145,14 @@ impl<'a> Scaling<'a> {
     fn set_entropy(&mut self, entropy: f64) {
         self.absorb();
         for (i, f) in self.f.iter_mut().enumerate() {
-            *f = self.cost.row(i).iter().zip(&self.g).fold(f64::INFINITY, |least, (c, g)| least.min(c - g));
+            *f = least_difference(self.cost.row(i), &self.g);
         }
         self.g.fill(f64::INFINITY);
         for (i, f) in self.f.iter().enumerate() {
-            self.g.iter_mut().zip(self.cost.row(i)).for_each(|(g, c)| *g = g.min(c - f));
+            for (g, c) in self.g.iter_mut().zip(self.cost.row(i)) {
+                let slack = c - f;
+                *g = if slack < *g { slack } else { *g };
+            }
         }
         self.entropy = entropy;
         self.rebuild();
@@ -216,7 +220,7 @@ impl<'a> Scaling<'a> {
         for (rows, u) in groups {
             let Ok(u) = <&mut [f64; ROWS]>::try_from(&mut *u) else {
                 for (row, u) in rows.chunks_exact(m).zip(u) {
-                    update(u, crate::linalg::dot(row, &weighted), row_weight);
+                    update(u, dot(row, &weighted), row_weight);
                     let factor = *u * row_weight;
                     columns.iter_mut().zip(row).for_each(|(c, k)| *c += factor * k);
                 }
@@ -240,8 +244,8 @@ impl<'a> Scaling<'a> {
         let (n, m) = (self.u.len(), self.v.len());
         let mut total = 0.0;
         for (i, row) in self.kernel.chunks_exact(m).enumerate() {
-            let moved = row.iter().zip(self.cost.row(i)).zip(&self.v).map(|((k, c), v)| k * c * v);
-            total += self.u[i] * moved.sum::<f64>();
+            let priced: Vec<f64> = row.iter().zip(self.cost.row(i)).map(|(k, c)| k * c).collect();
+            total += self.u[i] * dot(&priced, &self.v);
         }
         total / (n * m) as f64
     }
@@ -288,6 +292,34 @@ impl Relaxation {
         self.passes = 0;
         Some(rate)
     }
+}
+
+/// min over j of c_j - g_j.
+fn least_difference(c: &[f64], g: &[f64]) -> f64 {
+    let mut least = [f64::INFINITY; LANES];
+    let ((c_blocks, c_rest), (g_blocks, g_rest)) = (c.as_chunks::<LANES>(), g.as_chunks::<LANES>());
+    for (c, g) in c_blocks.iter().zip(g_blocks) {
+        for l in 0..LANES {
+            let slack = c[l] - g[l];
+            least[l] = if slack < least[l] { slack } else { least[l] };
+        }
+    }
+    let rest = c_rest.iter().zip(g_rest).map(|(c, g)| c - g);
+    least.into_iter().chain(rest).fold(f64::INFINITY, f64::min)
+}
+
+/// Largest less smallest value.
+fn spread(values: &[f64]) -> f64 {
+    let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    for block in blocks {
+        for l in 0..LANES {
+            least[l] = if block[l] < least[l] { block[l] } else { least[l] };
+            most[l] = if block[l] > most[l] { block[l] } else { most[l] };
+        }
+    }
+    let least = least.iter().chain(rest).copied().fold(f64::INFINITY, f64::min);
+    most.iter().chain(rest).copied().fold(f64::NEG_INFINITY, f64::max) - least
 }
 
 fn four_products(rows: [&[f64]; ROWS], weights: &[f64]) -> [f64; ROWS] {
