@@ -12,8 +12,10 @@ mod exponential;
 mod mmd;
 mod newton;
 mod paired;
+mod relaxation;
 mod sinkhorn;
 mod sliced;
+mod vectors;
 
 pub use assignment::{Assignment, assignment, exact};
 pub use bures::bures;

@@ -10,8 +10,11 @@
 //! theory of successive over-relaxation). And where even that would take thousands of passes, as for entropies so small
 //! that the plan is nearly a matching, Newton steps finish ([`super::newton`]).
 
+use super::exponential::exponential;
 use super::newton::finish_by_newton;
-use super::{Estimate, TransportError, exponential::exponential};
+use super::relaxation::Relaxation;
+use super::vectors::{ROWS, add_four, four_products, least_difference, spread};
+use super::{Estimate, TransportError};
 use crate::linalg::{Matrix, dot};
 
 /// How to run Sinkhorn iteration.
@@ -101,12 +104,6 @@ const FIRST_STAGE: f64 = 16.0;
 const STAGE_FACTOR: f64 = 4.0;
 const STAGE_TOLERANCE: f64 = 0.02;
 const STAGE_ITERATIONS: usize = 12;
-/// Passes over which the rate of convergence is measured, at least.
-const BLOCK: usize = 4;
-/// Largest over-relaxation: below 2 the iteration converges near its fixed point.
-const LARGEST_FACTOR: f64 = 1.998;
-/// Growth of the error within a block that means too much of it.
-const DIVERGENCE: f64 = 8.0;
 /// Newton takes over when more passes than this are still to come: some ten steps of about n/2 passes each.
 const NEWTON_BASE: usize = 200;
 const NEWTON_PER_POINT: usize = 5;
@@ -117,10 +114,6 @@ const NEWTON_ERROR: f64 = 0.1;
 const LARGEST_SCALING: f64 = 1e60;
 /// Relative steps beyond this are taken as they are: over-relaxing them could make a scaling negative.
 const RELAXED_STEP: f64 = 0.3;
-/// Rows handled together, so that each load of v serves several.
-const ROWS: usize = 4;
-const LANES: usize = 4;
-
 /// Potentials, the kernel they make, and scalings of it not yet absorbed.
 pub(super) struct Scaling<'a> {
     cost: &'a Matrix,
@@ -248,102 +241,6 @@ impl<'a> Scaling<'a> {
             total += self.u[i] * dot(&priced, &self.v);
         }
         total / (n * m) as f64
-    }
-}
-
-/// The over-relaxation factor, fitted to the rate of convergence seen.
-struct Relaxation {
-    factor: f64,
-    largest: f64,
-    /// Error at the start of the block of passes under observation, and passes since.
-    start_error: f64,
-    passes: usize,
-}
-
-impl Default for Relaxation {
-    fn default() -> Self {
-        Relaxation { factor: 1.0, largest: LARGEST_FACTOR, start_error: f64::INFINITY, passes: 0 }
-    }
-}
-
-impl Relaxation {
-    /// Notes the error of one pass; at the end of a block fits the factor and returns the rate seen.
-    fn observe(&mut self, error: f64) -> Option<f64> {
-        self.passes += 1;
-        // A factor near two forgets its start slowly; a rate is only seen beyond that.
-        let block = (BLOCK as f64).max(3.0 / (2.0 - self.factor)) as usize;
-        let diverging = error > DIVERGENCE * self.start_error;
-        if self.passes < block && !diverging {
-            return None;
-        }
-        let rate = (error / self.start_error).powf(1.0 / self.passes as f64);
-        if diverging {
-            self.largest = 1.0 + 0.8 * (self.factor - 1.0);
-            self.factor = 1.0;
-        } else if rate > 0.0 {
-            // Young: (rate + w - 1)^2 = rate w^2 eta links the rate at factor w to that of plain iteration, eta.
-            let rate = rate.max(self.factor - 1.0).min(1.0);
-            let eta = ((rate + self.factor - 1.0) / self.factor).powi(2) / rate;
-            let best = 2.0 / (1.0 + (1.0 - eta).max(0.0).sqrt());
-            self.factor = if best.is_finite() { best.min(self.largest) } else { self.factor };
-            self.largest += 0.1 * (LARGEST_FACTOR - self.largest);
-        }
-        self.start_error = error;
-        self.passes = 0;
-        Some(rate)
-    }
-}
-
-/// min over j of c_j - g_j.
-fn least_difference(c: &[f64], g: &[f64]) -> f64 {
-    let mut least = [f64::INFINITY; LANES];
-    let ((c_blocks, c_rest), (g_blocks, g_rest)) = (c.as_chunks::<LANES>(), g.as_chunks::<LANES>());
-    for (c, g) in c_blocks.iter().zip(g_blocks) {
-        for l in 0..LANES {
-            let slack = c[l] - g[l];
-            least[l] = if slack < least[l] { slack } else { least[l] };
-        }
-    }
-    let rest = c_rest.iter().zip(g_rest).map(|(c, g)| c - g);
-    least.into_iter().chain(rest).fold(f64::INFINITY, f64::min)
-}
-
-/// Largest less smallest value.
-fn spread(values: &[f64]) -> f64 {
-    let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    for block in blocks {
-        for l in 0..LANES {
-            least[l] = if block[l] < least[l] { block[l] } else { least[l] };
-            most[l] = if block[l] > most[l] { block[l] } else { most[l] };
-        }
-    }
-    let least = least.iter().chain(rest).copied().fold(f64::INFINITY, f64::min);
-    most.iter().chain(rest).copied().fold(f64::NEG_INFINITY, f64::max) - least
-}
-
-fn four_products(rows: [&[f64]; ROWS], weights: &[f64]) -> [f64; ROWS] {
-    let mut sums = [[0.0; LANES]; ROWS];
-    let (blocks, rest) = weights.as_chunks::<LANES>();
-    let rows = rows.map(|row| row.as_chunks::<LANES>());
-    for (index, w) in blocks.iter().enumerate() {
-        for r in 0..ROWS {
-            let k = &rows[r].0[index];
-            for l in 0..LANES {
-                sums[r][l] += k[l] * w[l];
-            }
-        }
-    }
-    std::array::from_fn(|r| {
-        let tail: f64 = rest.iter().zip(rows[r].1).map(|(w, k)| w * k).sum();
-        sums[r].iter().sum::<f64>() + tail
-    })
-}
-
-fn add_four(columns: &mut [f64], rows: [&[f64]; ROWS], factors: [f64; ROWS]) {
-    let [a, b, c, d] = rows.map(|row| &row[..columns.len()]);
-    for (j, column) in columns.iter_mut().enumerate() {
-        *column += (factors[0] * a[j] + factors[1] * b[j]) + (factors[2] * c[j] + factors[3] * d[j]);
     }
 }
 
