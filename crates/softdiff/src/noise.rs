@@ -127,7 +127,7 @@ pub enum Noise {
 }
 
 impl Noise {
-    /// The paper's noise: geometric from 0.01 to 0.1 in the first stage, then constant (choices A9).
+    /// The paper's noise: geometric from 0.01 to 0.1 in the first stage, then constant.
     pub const PAPER: Noise = Noise::Geometric { smallest: PAPER_SMALLEST, largest: PAPER_LARGEST, until: NOISE_STAGE };
 
     /// Refuses parameters that make no sense.

@@ -216,6 +216,26 @@ fn a_batch_equals_its_images_one_by_one() {
 }
 
 #[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    use softdiff::linalg::SymmetricEigen;
+    use softdiff::schedule::paired_distances;
+    use softdiff::transport::squared_distances;
+    let shape = Shape::new(16, 16, 3);
+    let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
+    let images = Stream::new(8, "threads").normals(120 * shape.len());
+    let cloud = Matrix::from_vec(120, shape.len(), images.clone()).unwrap();
+    let levels: Vec<f64> = (1..40).map(|k| 0.1 * k as f64).collect();
+    let all = || {
+        let costs = squared_distances(&cloud, &cloud).unwrap();
+        let eigen = SymmetricEigen::new(&costs).unwrap();
+        let paired = paired_distances(&blur, &levels, &images, &|_, _| {}).unwrap();
+        (blur.at(2.0).unwrap().apply_batch(shape, &images).unwrap(), costs, eigen.values, eigen.vectors, paired)
+    };
+    let with = |threads: usize| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(all);
+    assert!(with(1) == with(3));
+}
+
+#[test]
 fn levels_out_of_range_and_images_of_another_size_are_typed_errors() {
     for corruption in every_corruption() {
         let Levels { clean, full } = corruption.levels();

@@ -125,6 +125,9 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     if json {
         print!("{}", schedule.to_json());
     } else {
+        if schedule.unconverged > 0 {
+            eprintln!("warning: {} distances did not converge; give a larger --entropy", schedule.unconverged);
+        }
         show(&schedule);
         eprintln!("wrote {} ({})", arguments.out.display(), schedule.hash());
     }

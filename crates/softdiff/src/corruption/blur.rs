@@ -94,7 +94,7 @@ impl Corruption for Blur {
         Levels { clean: 0.0, full: self.largest }
     }
 
-    /// The paper's range begins at 0.01 (appendix, "Blur parameters"), and below 0.05 nothing is blurred (choices A11).
+    /// The paper's range begins at 0.01 (appendix, "Blur parameters"), and below 0.05 nothing is blurred.
     fn spacing(&self) -> Spacing {
         Spacing::Logarithmic { first: 0.01, smallest: 0.05 }
     }

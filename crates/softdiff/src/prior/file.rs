@@ -12,6 +12,9 @@ const FORMAT: &str = "softdiff-prior/1";
 /// Files above this size are refused.
 const LARGEST_FILE: u64 = 4 << 30;
 
+/// Images beyond this side are no images.
+const LARGEST_SIDE: usize = 8192;
+
 type Tensors = Vec<(&'static str, Vec<usize>, Vec<f64>)>;
 
 impl Prior {
@@ -98,6 +101,9 @@ impl Prior {
         }
         let sizes: Vec<usize> = entry("shape")?.split('x').filter_map(|size| size.parse().ok()).collect();
         let [height, width, channels] = sizes[..] else { return Err("its shape is not three numbers".to_owned()) };
+        if [height, width, channels].iter().any(|&size| size == 0 || size > LARGEST_SIDE) {
+            return Err(format!("its shape is {height}x{width}x{channels}"));
+        }
         let shape = Shape { height, width, channels };
         let sigma: f64 = entry("sigma")?.parse().map_err(|_| "its sigma is not a number".to_owned())?;
         if !(sigma >= 0.0 && sigma.is_finite()) {

@@ -38,6 +38,8 @@ pub struct Schedule {
     pub interpolation: Interpolation,
     /// The knots of the equal-arc-length schedule, for comparison: the two should nearly agree.
     pub equal_arc_length: Vec<f64>,
+    /// Distances measured that did not reach their tolerance; 0 in a sound schedule.
+    pub unconverged: usize,
     /// How much the knots move with the choice of images.
     pub spread: Option<Spread>,
 }

@@ -9,6 +9,7 @@ use crate::corruption::Corruption;
 use crate::curve::{Curve, Interpolation};
 use crate::linalg::Matrix;
 use crate::random::Stream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What schedule to make.
 #[derive(Debug, Clone)]
@@ -40,6 +41,10 @@ pub fn plan(
     request: &Request,
     progress: &Progress<'_>,
 ) -> Result<Schedule, ScheduleError> {
+    // What cannot be is said before anything is measured.
+    if request.knots < 2 || request.knots > request.candidates.len() {
+        return Err(ScheduleError::Knots { knots: request.knots, candidates: request.candidates.len() });
+    }
     let available = corruption.shape().count(source)?;
     if request.images == 0 || available < request.images {
         return Err(ScheduleError::Images { found: available, needed: request.images.max(1) });
@@ -52,7 +57,8 @@ pub fn plan(
     }
     let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
     let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
-    let Chosen { method, knots, hops, equal_arc_length } = runs.swap_remove(0);
+    let unconverged = runs.iter().map(|run| run.unconverged).sum();
+    let Chosen { method, knots, hops, equal_arc_length, .. } = runs.swap_remove(0);
     Ok(Schedule {
         format: Schedule::current_format(),
         corruption: corruption.describe(),
@@ -72,6 +78,7 @@ pub fn plan(
         hops,
         interpolation: request.interpolation,
         equal_arc_length,
+        unconverged,
         spread,
     })
 }
@@ -89,6 +96,7 @@ struct Chosen {
     knots: Vec<f64>,
     hops: Vec<f64>,
     equal_arc_length: Vec<f64>,
+    unconverged: usize,
 }
 
 fn choose_knots(
@@ -108,10 +116,14 @@ fn choose_knots(
         Ok(Matrix::from_vec(request.images, shape.len(), values).map_err(crate::corruption::CorruptionError::from)?)
     };
     let triangle = request.metric.obeys_triangle_inequality();
+    let unconverged = AtomicUsize::new(0);
     let distances = LazyDistances::new(candidates.len(), triangle, progress, |i, j| {
-        Ok(request.metric.measure(&cloud(i)?, &cloud(j)?)?.distance())
+        let estimate = request.metric.measure(&cloud(i)?, &cloud(j)?)?;
+        unconverged.fetch_add(usize::from(!estimate.converged), Ordering::Relaxed);
+        Ok(estimate.distance())
     });
-    choose_from(&distances, corruption, request)
+    let chosen = choose_from(&distances, corruption, request)?;
+    Ok(Chosen { unconverged: unconverged.load(Ordering::Relaxed), ..chosen })
 }
 
 fn choose_from(
@@ -138,11 +150,11 @@ fn choose_from(
             let found = find_knots(distances, request.knots)?;
             let knots = found.path.nodes.iter().map(|&node| candidates[node]).collect();
             let method = Method::ShortestPath { max_hop: found.max_hop, imposed: found.imposed };
-            Ok(Chosen { method, knots, hops: found.path.hops, equal_arc_length: equal })
+            Ok(Chosen { method, knots, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::EqualArcLength => {
             let hops = hops_along(candidates, &steps, &equal)?;
-            Ok(Chosen { method: request.method, knots: equal.clone(), hops, equal_arc_length: equal })
+            Ok(Chosen { method: request.method, knots: equal.clone(), hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::MseMatched { pace, sigma } => {
             distances.prepare(f64::INFINITY)?;
@@ -152,7 +164,7 @@ fn choose_from(
             let noise = vec![corruption.shape().len() as f64 * sigma * sigma; times.len()];
             let knots = mse_matched(candidates, &errors, pace, &times, &noise)?;
             let hops = hops_along(candidates, &steps, &knots)?;
-            Ok(Chosen { method: request.method, knots, hops, equal_arc_length: equal })
+            Ok(Chosen { method: request.method, knots, hops, equal_arc_length: equal, unconverged: 0 })
         }
     }
 }
