@@ -28,13 +28,19 @@ impl Failure {
 
     /// Prints `error:`, each `cause:` and `hint:` to standard error and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        eprintln!("error: {}", self.error);
+        // The libraries' messages end with the remedy: "what is wrong; what to do".
+        let message = self.error.to_string();
+        let (problem, remedy) = match (&self.hint, message.rsplit_once("; ")) {
+            (None, Some((problem, remedy))) => (problem, Some(remedy.to_owned())),
+            (hint, _) => (message.as_str(), hint.clone()),
+        };
+        eprintln!("error: {problem}");
         let mut cause = self.error.source();
         while let Some(error) = cause {
             eprintln!("cause: {error}");
             cause = error.source();
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = remedy {
             eprintln!("hint: {hint}");
         }
         ExitCode::from(self.code)

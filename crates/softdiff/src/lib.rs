@@ -1,16 +1,28 @@
 //! Soft Diffusion as a library: score matching for general linear corruptions.
+//!
+//! A diffusion here is any linear path `x_t = C_t x_0 + sigma_t eta` (Soft Diffusion, Eq. 4), with t = 0 clean and
+//! t = 1 corrupted. Each noun of the paper is one module.
 #![forbid(unsafe_code)]
 
 pub mod archive;
 mod bytes;
+pub mod corruption;
 mod crc32;
+pub mod curve;
 pub mod data;
 pub mod hash;
 pub mod image;
 pub mod import;
+pub mod linalg;
 pub mod network;
+pub mod noise;
+pub mod path;
+pub mod prior;
+pub mod random;
+pub mod schedule;
 mod shown;
 pub mod train;
+pub mod transport;
 
 pub use bytes::BytesError;
 pub use softdiff_engine as engine;

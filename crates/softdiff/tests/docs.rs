@@ -22,5 +22,5 @@ fn every_link_between_our_files_exists() {
             links += 1;
         }
     }
-    assert!(links > 10, "only {links} links found");
+    assert!(links > 3, "only {links} links found");
 }

@@ -1,8 +1,8 @@
 //! NCSN++ against the official PyTorch code (score_sde_pytorch cb1f359); see golden/ncsnpp/README.md.
 
-mod common;
+mod official;
 
-use common::{Golden, distance, nhwc, relative, signed, unit, weight};
+use official::{Golden, distance, nhwc, relative, signed, unit, weight};
 use softdiff::engine::cpu::Executor;
 use softdiff::engine::{Graph, Params, Plan, Result, Scalar, Var};
 use softdiff::network::{Builder, Correspondence, Embedding, Resampling, UNetConfig, unet};
@@ -330,9 +330,9 @@ fn the_tiny_networks_hold_at_extreme_noise_levels() {
 fn an_imported_checkpoint_computes_what_the_official_network_computes() {
     let golden = Golden::read("tiny.out");
     let facts: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(common::golden("tiny.json")).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(official::golden("tiny.json")).unwrap()).unwrap();
     let golden = Golden { json: facts, ..golden };
-    let checkpoint = softdiff::import::ScoreSdeCheckpoint::read(common::golden("tiny.pth")).unwrap();
+    let checkpoint = softdiff::import::ScoreSdeCheckpoint::read(official::golden("tiny.pth")).unwrap();
     let find = |name: &str, _: &[usize]| checkpoint.ema.iter().find(|(n, _)| n == name).unwrap().1.data.clone();
     let sigma = golden.values("sigma");
     let exact = nhwc(&golden.values("out64"), &[2, 3, 32, 32]);

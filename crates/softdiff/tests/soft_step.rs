@@ -1,8 +1,8 @@
 //! The whole training step against two independent programs (PyTorch and JAX, which agree to 1e-15 in f64).
 
-mod common;
+mod official;
 
-use common::{nhwc, signed, unit, weight};
+use official::{nhwc, signed, unit, weight};
 use softdiff::engine::cpu::Executor;
 use softdiff::engine::{Params, Plan, Scalar};
 use softdiff::network::{Correspondence, Embedding, UNetConfig};

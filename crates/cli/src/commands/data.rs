@@ -63,7 +63,7 @@ impl From<Part> for Split {
 }
 
 /// The remedy when a source as a whole is refused.
-fn explain_opening(error: DataError) -> Failure {
+pub(super) fn explain_opening(error: DataError) -> Failure {
     let whole = |reason: &FileError| {
         matches!(
             reason,
@@ -79,7 +79,7 @@ fn explain_opening(error: DataError) -> Failure {
 }
 
 /// The remedy for each kind of refusal.
-fn explain(error: DataError) -> Failure {
+pub(super) fn explain(error: DataError) -> Failure {
     let hint = match &error {
         DataError::Io { .. } => "check the path and its permissions",
         DataError::Unknown { found, .. } if found.contains("picture") => "give the folder that holds the pictures",

@@ -1,9 +1,13 @@
 //! One module per verb.
 
 mod bench;
+mod corrupt;
+mod corruption;
 mod data;
 mod doctor;
 mod import;
+mod pictures;
+mod schedule;
 
 use crate::diagnostics::Outcome;
 use clap::Subcommand;
@@ -12,9 +16,11 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub enum Command {
     Bench(bench::Bench),
+    Corrupt(corrupt::Arguments),
     Data(data::Data),
     Doctor(doctor::Doctor),
     Import(import::Import),
+    Schedule(Box<schedule::Arguments>),
 }
 
 impl Command {
@@ -22,9 +28,11 @@ impl Command {
     pub fn run(self, json: bool) -> Outcome {
         match self {
             Command::Bench(bench) => bench.run(json),
+            Command::Corrupt(arguments) => corrupt::run(arguments, json),
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
+            Command::Schedule(arguments) => schedule::run(*arguments, json),
         }
     }
 }

@@ -23,6 +23,12 @@ pub fn is_batch(name: &str) -> bool {
     TRAIN.contains(&file) || TEST.contains(&file)
 }
 
+/// Whether bytes are whole records with labels from 0 to 9: a batch under another name.
+pub fn is_records(bytes: &[u8]) -> bool {
+    let (records, rest) = bytes.as_chunks::<RECORD>();
+    !records.is_empty() && rest.is_empty() && records.iter().all(|record| usize::from(record[0]) < CLASSES.len())
+}
+
 /// Whether a folder is that of CIFAR-10, or holds it.
 pub fn recognise_folder(path: &Path) -> Option<std::path::PathBuf> {
     let holds = |folder: &Path| TRAIN.iter().chain(&TEST).any(|name| folder.join(name).is_file());

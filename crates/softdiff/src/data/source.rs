@@ -187,7 +187,7 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
     if idx::recognise(&bytes) {
         return idx::open_all([(path.into(), Ok(bytes))]);
     }
-    if cifar::is_batch(&file_name(path)) {
+    if cifar::is_batch(&file_name(path)) || cifar::is_records(&bytes) {
         return cifar::open_file(&file_name(path), &bytes);
     }
     let found = match Format::recognise(&bytes) {

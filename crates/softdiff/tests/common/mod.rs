@@ -1,96 +1,69 @@
-//! The closed-form tensors of `golden/ncsnpp/README.md`, and a reader of the golden files.
-#![allow(dead_code)]
+//! What several tests read: goldens and pictures.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use safetensors::{Dtype, SafeTensors};
-use serde_json::Value;
+use softdiff::corruption::Shape;
+use softdiff::linalg::Matrix;
 use std::path::PathBuf;
 
-/// A file of the golden set.
+/// Shape of a CIFAR-10 picture.
+pub const CIFAR: Shape = Shape { height: 32, width: 32, channels: 3 };
+
+/// Bytes of one CIFAR-10 record: the label, then 1024 red, green and blue values.
+const RECORD: usize = 3073;
+
+/// A file of `tests/golden`.
 pub fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ncsnpp").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-pub fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, &byte| {
-        (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))
-    })
+/// A JSON golden.
+pub fn golden_json(name: &str) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(golden(name)).unwrap()).unwrap()
 }
 
-/// u(N, i) for i < n: uniform in [0, 1).
-pub fn unit(name: &str, n: usize) -> impl Iterator<Item = f64> + use<> {
-    let base = u64::from(crc32(name.as_bytes())) << 32;
-    (0..n as u64).map(move |i| {
-        let z = base.wrapping_add(i).wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    })
-}
-
-/// v(N, i) = 2 u - 1.
-pub fn signed(name: &str, n: usize) -> impl Iterator<Item = f64> + use<> {
-    unit(name, n).map(|u| 2.0 * u - 1.0)
-}
-
-/// The closed-form weight of that name and shape, rounded to f32.
-pub fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
-    let last = name.rsplit('.').next().unwrap();
-    let n = shape.iter().product();
-    let (scale, shift) = match (last, shape) {
-        ("bias" | "b", _) => (0.1, 0.0),
-        ("W", [_]) => (16.0, 0.0),
-        ("W", [inputs, _]) => ((3.0 / *inputs as f64).sqrt(), 0.0),
-        (_, [_]) => (0.1, 1.0),
-        (_, [_, rest @ ..]) => ((3.0 / rest.iter().product::<usize>() as f64).sqrt(), 0.0),
-        _ => unreachable!(),
+/// A tensor as f64, whatever its type.
+pub fn tensor(bytes: &[u8], name: &str) -> (Vec<usize>, Vec<f64>) {
+    let file = SafeTensors::deserialize(bytes).unwrap();
+    let view = file.tensor(name).unwrap();
+    let data = view.data();
+    let values = match view.dtype() {
+        Dtype::U8 => data.iter().map(|&b| f64::from(b)).collect(),
+        Dtype::F64 => data.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect(),
+        Dtype::I64 => data.as_chunks().0.iter().map(|&b| i64::from_le_bytes(b) as f64).collect(),
+        Dtype::I32 => data.as_chunks().0.iter().map(|&b| f64::from(i32::from_le_bytes(b))).collect(),
+        other => panic!("{name} is {other:?}"),
     };
-    signed(name, n).map(|v| if shift == 0.0 { (v * scale) as f32 } else { (shift + scale * v) as f32 }).collect()
+    (view.shape().to_vec(), values)
 }
 
-/// A golden `.safetensors` with its `.json`.
-pub struct Golden {
-    pub bytes: Vec<u8>,
-    pub json: Value,
+/// [3, H, W] to [H, W, 3].
+pub fn interleaved(planes: &[f64], pixels: usize) -> Vec<f64> {
+    (0..planes.len()).map(|i| planes[i % 3 * pixels + i / 3]).collect()
 }
 
-impl Golden {
-    pub fn read(name: &str) -> Golden {
-        let bytes = std::fs::read(golden(&format!("{name}.safetensors"))).unwrap();
-        let json = std::fs::read_to_string(golden(&format!("{name}.json"))).unwrap_or("null".into());
-        Golden { bytes, json: serde_json::from_str(&json).unwrap() }
-    }
-
-    /// Shape and values of a tensor, widened to f64.
-    pub fn tensor(&self, name: &str) -> Option<(Vec<usize>, Vec<f64>)> {
-        let file = SafeTensors::deserialize(&self.bytes).unwrap();
-        let tensor = file.tensor(name).ok()?;
-        let data = tensor.data();
-        let values = match tensor.dtype() {
-            Dtype::F32 => data.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
-            Dtype::F64 => data.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
-            Dtype::I64 => data.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect(),
-            other => panic!("{other:?}"),
-        };
-        Some((tensor.shape().to_vec(), values))
-    }
-
-    pub fn values(&self, name: &str) -> Vec<f64> {
-        self.tensor(name).unwrap_or_else(|| panic!("no tensor {name}")).1
+/// Pictures A and B of the transport goldens, as rows of values in [0, 1].
+pub fn pictures_of_the_transport_goldens(n: usize) -> [Matrix; 2] {
+    if n == 128 {
+        let bytes = std::fs::read(golden("cifar10-test-256.bin")).unwrap();
+        [pictures(&bytes, 0, 128), pictures(&bytes, 128, 128)]
+    } else {
+        let folder = std::env::var("SOFTDIFF_CIFAR10").expect("set SOFTDIFF_CIFAR10 to cifar-10-batches-bin");
+        let bytes = std::fs::read(PathBuf::from(folder).join("test_batch.bin")).unwrap();
+        [pictures(&bytes, 0, n), pictures(&bytes, 256, n)]
     }
 }
 
-/// [n, c, h, w] to [n, h, w, c].
-pub fn nhwc<T: Copy>(x: &[T], shape: &[usize]) -> Vec<T> {
-    let (c, pixels) = (shape[1], shape[2] * shape[3]);
-    (0..x.len()).map(|i| x[i / (c * pixels) * c * pixels + i % c * pixels + i / c % pixels]).collect()
+fn pictures(bytes: &[u8], first: usize, count: usize) -> Matrix {
+    let mut values = Vec::with_capacity(count * CIFAR.len());
+    for record in bytes.chunks_exact(RECORD).skip(first).take(count) {
+        let planes: Vec<f64> = record[1..].iter().map(|&b| f64::from(b) / 255.0).collect();
+        values.extend(interleaved(&planes, CIFAR.pixels()));
+    }
+    Matrix::from_vec(count, CIFAR.len(), values).unwrap()
 }
 
-/// ||a - b|| / ||b||.
-pub fn relative(a: impl IntoIterator<Item = f64>, b: &[f64]) -> f64 {
-    let norm = b.iter().map(|b| b * b).sum::<f64>().sqrt();
-    distance(a, b) / norm.max(1e-300)
-}
-
-pub fn distance(a: impl IntoIterator<Item = f64>, b: &[f64]) -> f64 {
-    a.into_iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+/// Numbers of a JSON list.
+pub fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
 }

@@ -3,6 +3,7 @@
 mod engine;
 mod peer;
 mod step;
+mod transport;
 
 use crate::diagnostics::Outcome;
 use clap::{Args, Subcommand};
@@ -18,6 +19,7 @@ pub struct Bench {
 enum What {
     Engine(engine::Engine),
     Step(step::Step),
+    Transport(transport::Arguments),
 }
 
 impl Bench {
@@ -26,6 +28,7 @@ impl Bench {
         match self.what {
             What::Engine(engine) => engine.run(json),
             What::Step(step) => step.run(json),
+            What::Transport(arguments) => transport::run(arguments, json),
         }
     }
 }

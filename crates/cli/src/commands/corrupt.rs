@@ -1,0 +1,109 @@
+//! `softdiff corrupt`: strips of an image along its path (Soft Diffusion, Figure 1, top rows).
+
+use super::corruption::CorruptionFlags;
+use super::pictures;
+use crate::diagnostics::{Failure, Outcome};
+use clap::Args;
+use softdiff::corruption::Corruption;
+use softdiff::curve::Interpolation;
+use softdiff::image::{grid, png};
+use softdiff::path::Path as DiffusionPath;
+use softdiff::random::Stream;
+use softdiff::schedule::{Schedule, usual_candidates};
+use std::path::PathBuf;
+
+/// Knots of the path when no schedule is given.
+const KNOTS: usize = 32;
+
+/// Show an image along its way to full corruption, as a PNG: without noise above, with noise below.
+///
+/// The path is the paper's: noise grows in the first 18 % of the time, then the corruption. Without a schedule its levels
+/// are evenly spaced in their logarithm (blur) or evenly (masks).
+#[derive(Args)]
+#[command(after_help = "\
+Example: the first test image of CIFAR-10 on its way to the paper's last blur
+
+    softdiff corrupt cifar-10-batches-bin --index 0 --out strip.png")]
+pub struct Arguments {
+    /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// Which picture of it.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    index: usize,
+    #[command(flatten)]
+    corruption: CorruptionFlags,
+    /// A schedule.json whose knots to follow.
+    #[arg(long, value_name = "FILE")]
+    schedule: Option<PathBuf>,
+    /// How many times to show, from 0 to 1.
+    #[arg(long, default_value_t = 10, value_name = "COUNT")]
+    steps: usize,
+    /// How large to draw a pixel.
+    #[arg(long, default_value_t = 3)]
+    zoom: usize,
+    /// Seed of the noise, and of random orders.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// The PNG to write.
+    #[arg(long, default_value = "strip.png", value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(serde::Serialize)]
+struct Shown {
+    t: f64,
+    level: f64,
+    sigma: f64,
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments, json: bool) -> Outcome {
+    if arguments.steps < 2 {
+        return Err(Failure::new(format!("{} steps show no way", arguments.steps)).hint("give --steps 2 or more"));
+    }
+    let (shape, image) = pictures::one(&arguments.data, arguments.index)?;
+    let corruption = arguments.corruption.build(shape, arguments.seed)?;
+    let path = path(corruption, arguments.schedule.as_deref())?;
+    let eta = Stream::new(arguments.seed, "noise of a strip").normals(image.len());
+    let (mut clean, mut noisy, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+    for step in 0..arguments.steps {
+        let t = step as f64 / (arguments.steps - 1) as f64;
+        let moment = path.at(t)?;
+        clean.extend(pictures::to_bytes(&moment.map.apply(shape, &image)?));
+        noisy.extend(pictures::to_bytes(&path.diffuse(&image, t, &eta)?));
+        shown.push(Shown { t, level: path.level(t)?, sigma: moment.sigma });
+    }
+    clean.extend(noisy);
+    let strip = grid::compose(shape.width, shape.height, shape.channels, &clean, arguments.steps, arguments.zoom);
+    let png = png::encode(strip.width, strip.height, strip.channels, &strip.pixels);
+    std::fs::write(&arguments.out, png).map_err(|error| {
+        Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")
+    })?;
+    if json {
+        println!("{}", serde_json::json!({ "out": arguments.out, "shown": shown }));
+    } else {
+        println!("{:>6} {:>9} {:>7}", "t", "level", "sigma");
+        for Shown { t, level, sigma } in &shown {
+            println!("{t:>6.3} {level:>9.4} {sigma:>7.4}");
+        }
+        eprintln!("wrote {}", arguments.out.display());
+    }
+    Ok(())
+}
+
+fn path(corruption: Box<dyn Corruption>, schedule: Option<&std::path::Path>) -> Result<DiffusionPath, Failure> {
+    let (knots, interpolation) = match schedule {
+        Some(file) => {
+            let schedule = Schedule::read(file)?;
+            if schedule.corruption != corruption.describe() {
+                let made = format!("{} was made for {}", file.display(), schedule.corruption);
+                return Err(Failure::new(format!("{made}, not for {}", corruption.describe()))
+                    .hint("give the flags it was made with, or no schedule"));
+            }
+            (schedule.knots, schedule.interpolation)
+        }
+        None => (usual_candidates(&*corruption, KNOTS)?, Interpolation::Linear),
+    };
+    Ok(DiffusionPath::two_stage(corruption, knots, interpolation)?)
+}

@@ -1,0 +1,70 @@
+//! Pictures from any data source as numbers in [0, 1], for the verbs that compute with them.
+
+use super::data::{explain, explain_opening};
+use crate::diagnostics::Failure;
+use softdiff::corruption::Shape;
+use softdiff::data::{LoadOptions, Source};
+use softdiff::image::{Format, Picture, decode};
+use std::path::Path;
+
+/// Images of one shape, one after the other.
+pub struct Pictures {
+    /// Shape of each.
+    pub shape: Shape,
+    /// Their values in [0, 1].
+    pub values: Vec<f64>,
+    /// Where they came from, without folders, which say nothing elsewhere.
+    pub source: String,
+}
+
+/// The first `most` pictures of a data source.
+pub fn load(path: &Path, most: usize) -> Result<Pictures, Failure> {
+    let source = Source::open(path).map_err(explain_opening)?;
+    let options = LoadOptions { limit: Some(most), ..LoadOptions::default() };
+    let progress = crate::progress::Progress::new("decoding", "pictures");
+    let set = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    Ok(Pictures {
+        shape: Shape::new(set.height(), set.width(), set.channels()),
+        values: values(set.pixels()),
+        source: format!("{} {name}", source.format()),
+    })
+}
+
+/// Picture number `index` of a data source, or a picture file itself.
+pub fn one(path: &Path, index: usize) -> Result<(Shape, Vec<f64>), Failure> {
+    let picture = match single(path) {
+        Some(picture) if index == 0 => picture?,
+        _ => from_source(path, index)?,
+    };
+    Ok((Shape::new(picture.height, picture.width, picture.channels), values(&picture.pixels)))
+}
+
+/// The picture in a file that is nothing but a picture.
+fn single(path: &Path) -> Option<Result<Picture, Failure>> {
+    const LARGEST: u64 = 64 << 20;
+    let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() <= LARGEST);
+    let bytes = if small { std::fs::read(path).ok()? } else { return None };
+    Format::recognise(&bytes)?;
+    Some(decode(&bytes).map_err(|error| {
+        Failure::new(format!("{}: {error}", path.display())).hint("save it again as PNG, or give another picture")
+    }))
+}
+
+fn from_source(path: &Path, index: usize) -> Result<Picture, Failure> {
+    let source = Source::open(path).map_err(explain_opening)?;
+    if index >= source.len() {
+        let failure = Failure::new(format!("{} has no picture {index}", path.display()));
+        return Err(failure.hint(format!("give --index 0 to {}", source.len().saturating_sub(1))));
+    }
+    Ok(source.read(index)?)
+}
+
+fn values(bytes: &[u8]) -> Vec<f64> {
+    bytes.iter().map(|&b| f64::from(b) / 255.0).collect()
+}
+
+/// Values in [0, 1] as bytes, rounded; what lies outside is cut off.
+pub fn to_bytes(values: &[f64]) -> impl Iterator<Item = u8> + '_ {
+    values.iter().map(|v| (v.clamp(0.0, 1.0) * 255.0).round() as u8)
+}

@@ -1,0 +1,170 @@
+//! `softdiff schedule`: the paper's scheduler on images of one's own (Soft Diffusion, section 3.3).
+
+use super::corruption::CorruptionFlags;
+use super::pictures;
+use crate::diagnostics::{Failure, Outcome};
+use crate::progress::Progress;
+use clap::{Args, ValueEnum};
+use softdiff::curve::Interpolation;
+use softdiff::schedule::{Method, Metric, Request, Schedule, VarianceExploding, plan, usual_candidates};
+use std::path::PathBuf;
+
+/// Choose the corruption levels of a diffusion from images: the shortest path through candidate levels.
+#[derive(Args)]
+#[command(after_help = "\
+Example: the paper's schedule for CIFAR-10, 32 of 256 blur levels
+
+    softdiff schedule cifar-10-batches-bin --out schedule.json
+
+Then look at it
+
+    softdiff corrupt cifar-10-batches-bin --schedule schedule.json")]
+pub struct Arguments {
+    /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// Read the first so many pictures of it.
+    #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
+    pool: usize,
+    #[command(flatten)]
+    corruption: CorruptionFlags,
+    /// Images to measure, drawn at random.
+    #[arg(long, default_value_t = 1024)]
+    images: usize,
+    /// Candidate levels.
+    #[arg(long, default_value_t = 256)]
+    candidates: usize,
+    /// Levels to choose.
+    #[arg(long, default_value_t = 32)]
+    knots: usize,
+    /// The distance between corrupted images.
+    #[arg(long, value_enum, default_value_t = MetricName::Paired)]
+    metric: MetricName,
+    /// Entropy of the Sinkhorn metrics, in units of squared pixel distances.
+    #[arg(long, default_value_t = 20.0)]
+    entropy: f64,
+    /// Directions of the sliced metric.
+    #[arg(long, default_value_t = 256)]
+    directions: usize,
+    /// Bandwidth of the MMD.
+    #[arg(long, default_value_t = 15.0)]
+    bandwidth: f64,
+    /// How to choose.
+    #[arg(long, value_enum, default_value_t = MethodName::ShortestPath)]
+    method: MethodName,
+    /// Largest noise of the diffusion whose pace `--method mse-matched` copies (score_sde: 50 CIFAR-10, 90 CelebA-64).
+    #[arg(long, default_value_t = 50.0)]
+    pace: f64,
+    /// How levels run between knots.
+    #[arg(long, value_enum, default_value_t = Between::Linear)]
+    interpolation: Between,
+    /// Seed of the choice of images.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Choices of images over which the knots' spread is reported.
+    #[arg(long, default_value_t = 5)]
+    resamplings: usize,
+    /// The file to write.
+    #[arg(long, default_value = "schedule.json", value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MetricName {
+    Paired,
+    Exact,
+    Sinkhorn,
+    Divergence,
+    Sliced,
+    Bures,
+    Mmd,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MethodName {
+    ShortestPath,
+    EqualArcLength,
+    MseMatched,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Between {
+    Linear,
+    MonotoneCubic,
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments, json: bool) -> Outcome {
+    let pictures = pictures::load(&arguments.data, arguments.pool)?;
+    let corruption = arguments.corruption.build(pictures.shape, arguments.seed)?;
+    let request = Request {
+        source: pictures.source,
+        candidates: usual_candidates(&*corruption, arguments.candidates)?,
+        knots: arguments.knots,
+        metric: metric(&arguments),
+        method: method(&arguments),
+        interpolation: match arguments.interpolation {
+            Between::Linear => Interpolation::Linear,
+            Between::MonotoneCubic => Interpolation::MonotoneCubic,
+        },
+        images: arguments.images,
+        seed: arguments.seed,
+        resamplings: arguments.resamplings,
+    };
+    let progress = Progress::new("measuring", "distances");
+    let schedule = plan(&*corruption, &pictures.values, &request, &|done, total| progress.update(done, total))?;
+    drop(progress);
+    std::fs::write(&arguments.out, schedule.to_json()).map_err(|error| {
+        Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")
+    })?;
+    if json {
+        print!("{}", schedule.to_json());
+    } else {
+        if schedule.unconverged > 0 {
+            eprintln!("warning: {} distances did not converge; give a larger --entropy", schedule.unconverged);
+        }
+        show(&schedule);
+        eprintln!("wrote {} ({})", arguments.out.display(), schedule.hash());
+    }
+    Ok(())
+}
+
+fn metric(arguments: &Arguments) -> Metric {
+    let Arguments { entropy, directions, bandwidth, seed, .. } = *arguments;
+    match arguments.metric {
+        MetricName::Paired => Metric::Paired,
+        MetricName::Exact => Metric::Exact,
+        MetricName::Sinkhorn => Metric::Sinkhorn { entropy },
+        MetricName::Divergence => Metric::SinkhornDivergence { entropy },
+        MetricName::Sliced => Metric::Sliced { directions, seed },
+        MetricName::Bures => Metric::Bures,
+        MetricName::Mmd => Metric::Mmd { bandwidth },
+    }
+}
+
+fn method(arguments: &Arguments) -> Method {
+    match arguments.method {
+        MethodName::ShortestPath => Method::ShortestPath { max_hop: 0.0, imposed: false },
+        MethodName::EqualArcLength => Method::EqualArcLength,
+        MethodName::MseMatched => {
+            let pace = VarianceExploding { smallest: softdiff::noise::PAPER_SMALLEST, largest: arguments.pace };
+            Method::MseMatched { pace, sigma: softdiff::noise::PAPER_LARGEST }
+        }
+    }
+}
+
+fn show(schedule: &Schedule) {
+    println!("{:>4} {:>9} {:>9} {:>12} {:>9}", "knot", "level", "hop", "equal arcs", "spread");
+    for (knot, level) in schedule.knots.iter().enumerate() {
+        let hop = knot.checked_sub(1).map_or(String::new(), |before| format!("{:.4}", schedule.hops[before]));
+        let spread = schedule.spread.as_ref().map_or(String::new(), |spread| format!("{:.4}", spread.deviation[knot]));
+        println!("{knot:>4} {level:>9.4} {hop:>9} {:>12.4} {spread:>9}", schedule.equal_arc_length[knot]);
+    }
+    match schedule.method {
+        Method::ShortestPath { max_hop, imposed } => {
+            let how = if imposed { ", number of knots imposed" } else { "" };
+            println!("path cost {:.4}, max_hop {max_hop:.4}{how}", schedule.path_cost);
+        }
+        _ => println!("path cost {:.4}", schedule.path_cost),
+    }
+}

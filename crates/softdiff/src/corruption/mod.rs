@@ -1,0 +1,244 @@
+//! Corruptions: linear maps `C(level)` that start at the identity (Soft Diffusion, Eq. 4).
+//!
+//! A corruption turns a level into a [`LinearMap`], a small program of primitive maps with an adjoint. The level is the
+//! corruption's own parameter (theta in section 3.3: the standard deviation of a blur, the erased part of a mask); how
+//! it runs with time is the business of [`crate::path`] and [`crate::schedule`].
+//!
+//! A new corruption is one file: its levels, `at` and `derivative`.
+
+mod blur;
+mod boundary;
+mod composed;
+mod custom;
+mod decolour;
+mod fading;
+mod heat;
+mod map;
+mod masking;
+mod motion;
+mod norm;
+mod pixelation;
+mod separable;
+
+pub use blur::{Blur, half_support};
+pub use boundary::{Boundary, convolution_matrix};
+pub use composed::Composed;
+pub use custom::Custom;
+pub use decolour::{Decolourisation, Grey};
+pub use fading::{Fading, Unchanged};
+pub use heat::{HeatDissipation, cosine_basis};
+pub use map::LinearMap;
+pub use masking::{ErasureOrder, Masking};
+pub use motion::{Direction, MotionBlur};
+pub use norm::OperatorNorm;
+pub use pixelation::Pixelation;
+
+use crate::curve::CurveError;
+use crate::linalg::LinalgError;
+
+/// Size of an image in memory order: rows, columns, channels, the channels of a pixel side by side (NHWC).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Shape {
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+    /// Values per pixel.
+    pub channels: usize,
+}
+
+impl Shape {
+    /// Rows, columns, channels.
+    pub fn new(height: usize, width: usize, channels: usize) -> Self {
+        Shape { height, width, channels }
+    }
+
+    /// Number of values of one image.
+    pub fn len(&self) -> usize {
+        self.height * self.width * self.channels
+    }
+
+    /// True when an image has no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of pixels of one image.
+    pub fn pixels(&self) -> usize {
+        self.height * self.width
+    }
+
+    /// How many images `values` hold.
+    pub fn count(&self, values: &[f64]) -> Result<usize, CorruptionError> {
+        if self.is_empty() || !values.len().is_multiple_of(self.len()) {
+            return Err(CorruptionError::ImageSize { shape: *self, found: values.len() });
+        }
+        Ok(values.len() / self.len())
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}x{}", self.height, self.width, self.channels)
+    }
+}
+
+/// The levels of a corruption: `clean` gives the identity, `full` the strongest corruption.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Levels {
+    /// The level of the identity.
+    pub clean: f64,
+    /// The strongest level.
+    pub full: f64,
+}
+
+impl Levels {
+    /// The unit range.
+    pub const UNIT: Levels = Levels { clean: 0.0, full: 1.0 };
+
+    /// `level`, if it lies in the range.
+    pub fn check(&self, name: &str, level: f64) -> Result<f64, CorruptionError> {
+        if level >= self.clean && level <= self.full {
+            Ok(level)
+        } else {
+            Err(CorruptionError::Level { name: name.to_owned(), level, clean: self.clean, full: self.full })
+        }
+    }
+}
+
+/// How levels are spread over a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Spacing {
+    /// At equal distances.
+    Even,
+    /// `first`, then at equal ratios from `smallest` on: for levels in pixels, which act over orders of magnitude.
+    Logarithmic {
+        /// The first level; the identity.
+        first: f64,
+        /// The first level that does something.
+        smallest: f64,
+    },
+}
+
+/// A family of linear maps over a level, the identity at its start.
+pub trait Corruption: Send + Sync {
+    /// One word for files and messages.
+    fn name(&self) -> &str;
+
+    /// The parameters that, with the name, define the corruption.
+    fn describe(&self) -> String {
+        self.name().to_owned()
+    }
+
+    /// The images it acts on.
+    fn shape(&self) -> Shape;
+
+    /// From identity to strongest.
+    fn levels(&self) -> Levels;
+
+    /// The map C(level).
+    fn at(&self, level: f64) -> Result<LinearMap, CorruptionError>;
+
+    /// The map dC/dlevel (at a corner, the one to the right).
+    fn derivative(&self, level: f64) -> Result<LinearMap, CorruptionError>;
+
+    /// How candidate levels are best spread over the range.
+    fn spacing(&self) -> Spacing {
+        Spacing::Even
+    }
+
+    /// A bound of the operator norm over all levels; one unless stated.
+    fn norm_bound(&self) -> f64 {
+        1.0
+    }
+}
+
+/// What can be wrong with a corruption or its input.
+#[derive(Debug, thiserror::Error)]
+pub enum CorruptionError {
+    /// A level outside the corruption's range, or NaN.
+    #[error("level {level} of '{name}' is outside its range; give a level from {clean} to {full}")]
+    Level {
+        /// Name of the corruption.
+        name: String,
+        /// The level given.
+        level: f64,
+        /// Smallest level.
+        clean: f64,
+        /// Largest level.
+        full: f64,
+    },
+    /// A parameter that makes no sense.
+    #[error("{parameter} of '{name}' is {value}; {remedy}")]
+    Parameter {
+        /// Name of the corruption.
+        name: &'static str,
+        /// Name of the parameter.
+        parameter: &'static str,
+        /// What was given.
+        value: f64,
+        /// What to give instead.
+        remedy: &'static str,
+    },
+    /// Values that do not make whole images.
+    #[error("{found} values do not make whole {shape} images; give a multiple of {}", shape.len())]
+    ImageSize {
+        /// Shape of one image.
+        shape: Shape,
+        /// Values given.
+        found: usize,
+    },
+    /// A map made for another image size.
+    #[error("a {part} of size {found} does not fit images of {shape}; it must be {expected}")]
+    MapSize {
+        /// Which primitive map.
+        part: &'static str,
+        /// Its size.
+        found: String,
+        /// The size that fits.
+        expected: String,
+        /// The images.
+        shape: Shape,
+    },
+    /// A composition without parts.
+    #[error("a composition needs at least one corruption")]
+    NothingToCompose,
+    /// A composition of corruptions of different image sizes.
+    #[error("'{name}' works on images of {found}, the composition on {shape}; make all parts for one shape")]
+    ComposedShape {
+        /// Name of the part.
+        name: String,
+        /// Its shape.
+        found: Shape,
+        /// Shape of the first part.
+        shape: Shape,
+    },
+    /// A level curve that leaves its corruption's range or does not start clean.
+    #[error("the level curve of '{name}' runs from {from} to {to}; it must start at {clean} and end by {full}")]
+    ComposedCurve {
+        /// Name of the part.
+        name: String,
+        /// Where the curve starts.
+        from: f64,
+        /// Where it ends.
+        to: f64,
+        /// Where it must start.
+        clean: f64,
+        /// Where it must end at the latest.
+        full: f64,
+    },
+    /// A file that holds no usable map.
+    #[error("{path}: {problem}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A bad level curve.
+    #[error(transparent)]
+    Curve(#[from] CurveError),
+    /// A bad matrix.
+    #[error(transparent)]
+    Matrix(#[from] LinalgError),
+}

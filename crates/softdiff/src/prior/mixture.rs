@@ -1,0 +1,221 @@
+//! A mixture of Gaussians with full covariances, fitted by expectation and maximisation.
+
+use super::PriorError;
+use crate::linalg::{Cholesky, LinalgError, Matrix, squared_distance};
+use crate::random::Stream;
+use rayon::prelude::*;
+
+const MAX_ITERATIONS: usize = 200;
+/// Gain of the mean log-likelihood below which iteration stops.
+const TOLERANCE: f64 = 1e-7;
+/// Part of the mean variance added to every variance, so that no component collapses onto a point.
+const RIDGE: f64 = 1e-6;
+
+/// One Gaussian of a mixture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    /// Its share.
+    pub weight: f64,
+    /// Its mean.
+    pub mean: Vec<f64>,
+    /// Its covariance.
+    pub covariance: Matrix,
+    /// Lower factor of the covariance.
+    lower: Matrix,
+}
+
+impl Component {
+    /// A Gaussian; the covariance must be positive definite.
+    pub fn new(weight: f64, mean: Vec<f64>, covariance: Matrix) -> Result<Self, LinalgError> {
+        let lower = Cholesky::new(&covariance)?.lower().clone();
+        Ok(Component { weight, mean, covariance, lower })
+    }
+}
+
+/// A mixture of Gaussians.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mixture {
+    /// The components.
+    pub components: Vec<Component>,
+    /// Mean log-likelihood of the points it was fitted to.
+    pub log_likelihood: f64,
+    /// Iterations used.
+    pub iterations: usize,
+    /// Whether the likelihood settled.
+    pub converged: bool,
+}
+
+impl Mixture {
+    /// Fits `count` components to the rows of `points`; one component is the plain Gaussian, in closed form.
+    pub fn fit(points: &Matrix, count: usize, seed: u64) -> Result<Self, PriorError> {
+        let (images, dimensions) = (points.rows(), points.cols());
+        if count == 0 {
+            return Err(PriorError::Zero { what: "the number of components" });
+        }
+        if images < 2 * count {
+            return Err(PriorError::TooFewImages { images, dimensions, components: count });
+        }
+        points.check_finite()?;
+        let mean = points.row_mean();
+        let total: f64 = (0..images).map(|i| squared_distance(points.row(i), &mean)).sum();
+        let ridge = RIDGE * (total / (images * dimensions) as f64).max(f64::MIN_POSITIVE);
+        let mut shares = nearest_centre_shares(points, count, seed);
+        let mut mixture = maximised(points, &shares, ridge)?;
+        for iteration in 1..=MAX_ITERATIONS {
+            let previous = mixture.log_likelihood;
+            (shares, mixture.log_likelihood) = mixture.expected_shares(points)?;
+            mixture.iterations = iteration;
+            if count == 1 || (mixture.log_likelihood - previous).abs() < TOLERANCE {
+                mixture.converged = true;
+                break;
+            }
+            let log_likelihood = mixture.log_likelihood;
+            mixture = Mixture { log_likelihood, iterations: iteration, ..maximised(points, &shares, ridge)? };
+        }
+        Ok(mixture)
+    }
+
+    /// One draw.
+    pub fn sample(&self, stream: &mut Stream) -> Vec<f64> {
+        let mut left = stream.uniform();
+        let chosen = self.components.iter().find(|component| {
+            left -= component.weight;
+            left < 0.0
+        });
+        let Some(component) = chosen.or(self.components.last()) else { return Vec::new() };
+        let white = stream.normals(component.mean.len());
+        component.lower.times_vector(&white).iter().zip(&component.mean).map(|(x, m)| x + m).collect()
+    }
+
+    /// Mean and covariance of the whole mixture.
+    pub fn moments(&self) -> (Vec<f64>, Matrix) {
+        let dimensions = self.components.first().map_or(0, |c| c.mean.len());
+        let mean: Vec<f64> =
+            (0..dimensions).map(|k| self.components.iter().map(|c| c.weight * c.mean[k]).sum()).collect();
+        let covariance = Matrix::from_fn(dimensions, dimensions, |i, j| {
+            let part =
+                |c: &Component| c.weight * (c.covariance[(i, j)] + (c.mean[i] - mean[i]) * (c.mean[j] - mean[j]));
+            self.components.iter().map(part).sum()
+        });
+        (mean, covariance)
+    }
+
+    /// The share of each component in each point, and the mean log-likelihood.
+    fn expected_shares(&self, points: &Matrix) -> Result<(Matrix, f64), PriorError> {
+        let factors: Vec<Cholesky> =
+            self.components.iter().map(|c| Cholesky::new(&c.covariance)).collect::<Result<_, _>>()?;
+        let constant = -0.5 * points.cols() as f64 * std::f64::consts::TAU.ln();
+        let rows: Vec<(Vec<f64>, f64)> = (0..points.rows())
+            .into_par_iter()
+            .map(|i| {
+                let logs: Vec<f64> = self
+                    .components
+                    .iter()
+                    .zip(&factors)
+                    .map(|(component, factor)| {
+                        let away: Vec<f64> = points.row(i).iter().zip(&component.mean).map(|(x, m)| x - m).collect();
+                        let white = factor.solve_lower(&away);
+                        let quadratic: f64 = white.iter().map(|w| w * w).sum();
+                        component.weight.ln() + constant - 0.5 * (quadratic + factor.log_determinant())
+                    })
+                    .collect();
+                let top = logs.iter().copied().fold(f64::MIN, f64::max);
+                let sum: f64 = logs.iter().map(|l| (l - top).exp()).sum();
+                (logs.iter().map(|l| (l - top).exp() / sum).collect(), top + sum.ln())
+            })
+            .collect();
+        let likelihood = rows.iter().map(|(_, l)| l).sum::<f64>() / points.rows() as f64;
+        Ok((Matrix::from_fn(points.rows(), self.components.len(), |i, k| rows[i].0[k]), likelihood))
+    }
+}
+
+/// The mixture that the shares make most likely.
+fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, PriorError> {
+    let (images, dimensions) = (points.rows(), points.cols());
+    let component = |k: usize| -> Result<Component, PriorError> {
+        let total: f64 = (0..images).map(|i| shares[(i, k)]).sum::<f64>().max(f64::MIN_POSITIVE);
+        let mean: Vec<f64> = points
+            .transposed_times_vector(&(0..images).map(|i| shares[(i, k)]).collect::<Vec<_>>())
+            .iter()
+            .map(|sum| sum / total)
+            .collect();
+        let weighted =
+            Matrix::from_fn(images, dimensions, |i, j| (shares[(i, k)] / total).sqrt() * (points[(i, j)] - mean[j]));
+        let mut covariance = weighted.transposed_times(&weighted);
+        for j in 0..dimensions {
+            covariance[(j, j)] += ridge;
+        }
+        Ok(Component::new(total / images as f64, mean, covariance)?)
+    };
+    let components = (0..shares.cols()).map(component).collect::<Result<Vec<_>, _>>()?;
+    Ok(Mixture { components, log_likelihood: f64::NEG_INFINITY, iterations: 0, converged: false })
+}
+
+/// All of each point to its nearest of `count` centres, drawn far apart (k-means++).
+fn nearest_centre_shares(points: &Matrix, count: usize, seed: u64) -> Matrix {
+    let mut stream = Stream::new(seed, "centres of a mixture");
+    let mut nearest = vec![(f64::INFINITY, 0); points.rows()];
+    let mut centre = stream.below(points.rows());
+    for k in 0..count {
+        for (i, best) in nearest.iter_mut().enumerate() {
+            let distance = squared_distance(points.row(i), points.row(centre));
+            if distance < best.0 {
+                *best = (distance, k);
+            }
+        }
+        let total: f64 = nearest.iter().map(|(d, _)| d).sum();
+        let mut left = stream.uniform() * total;
+        centre = nearest
+            .iter()
+            .position(|(d, _)| {
+                left -= d;
+                left < 0.0
+            })
+            .unwrap_or(0);
+    }
+    Matrix::from_fn(points.rows(), count, |i, k| if nearest[i].1 == k { 1.0 } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_component_has_the_sample_moments() {
+        let mut stream = Stream::new(1, "mixture");
+        let points = Matrix::from_fn(500, 3, |_, j| stream.normal() * (j + 1) as f64 + j as f64);
+        let mixture = Mixture::fit(&points, 1, 0).unwrap();
+        let mean = points.row_mean();
+        let centred = points.centred(&mean);
+        let covariance = centred.transposed_times(&centred);
+        let found = &mixture.components[0];
+        assert!(mixture.converged && (found.weight - 1.0).abs() < 1e-15);
+        assert!(found.mean.iter().zip(&mean).all(|(a, b)| (a - b).abs() < 1e-12));
+        let scaled = covariance.combined(1.0 / 500.0, &covariance, 0.0);
+        assert!(found.covariance.largest_difference(&scaled) < 1e-4);
+    }
+
+    #[test]
+    fn two_clusters_are_told_apart_and_sampled_in_their_shares() {
+        let mut stream = Stream::new(2, "clusters");
+        let points = Matrix::from_fn(900, 2, |i, _| stream.normal() + if i % 3 == 0 { 10.0 } else { -10.0 });
+        let mixture = Mixture::fit(&points, 2, 5).unwrap();
+        assert!(mixture.converged);
+        let mut weights: Vec<f64> = mixture.components.iter().map(|c| c.weight).collect();
+        weights.sort_by(f64::total_cmp);
+        assert!((weights[0] - 1.0 / 3.0).abs() < 1e-9);
+        let high = (0..3000).filter(|_| mixture.sample(&mut stream)[0] > 0.0).count() as f64 / 3000.0;
+        assert!((high - 1.0 / 3.0).abs() < 0.03);
+        let (mean, _) = mixture.moments();
+        assert!((mean[0] - points.row_mean()[0]).abs() < 1e-9);
+        let one = Mixture::fit(&points, 1, 5).unwrap();
+        assert!(mixture.log_likelihood > one.log_likelihood + 1.0);
+    }
+
+    #[test]
+    fn too_few_points_are_refused() {
+        let points = Matrix::zeros(3, 2);
+        assert!(matches!(Mixture::fit(&points, 2, 0), Err(PriorError::TooFewImages { images: 3, .. })));
+        assert!(matches!(Mixture::fit(&points, 0, 0), Err(PriorError::Zero { .. })));
+    }
+}

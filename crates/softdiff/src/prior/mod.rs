@@ -1,0 +1,162 @@
+//! The terminal distribution p_1, from which sampling starts.
+//!
+//! The paper does not define it ("noise on top of (almost) a single color"). For masking, VE and VP it is noise alone. For
+//! blur it is not: besides the mean colour several modes still carry as much signal as noise at the last level, and
+//! since the blur stage adds no fresh noise, what is missing there is never repaired. So it is fitted to corrupted data.
+
+mod file;
+mod gap;
+mod mixture;
+mod modes;
+
+pub use gap::{GapReport, ModeGap};
+pub use mixture::{Component, Mixture};
+pub use modes::Modes;
+
+use crate::corruption::{CorruptionError, Shape};
+use crate::linalg::{LinalgError, Matrix};
+use crate::path::{Path, PathError};
+use crate::random::Stream;
+use rayon::prelude::*;
+
+/// What can go wrong with a prior.
+#[derive(Debug, thiserror::Error)]
+pub enum PriorError {
+    /// Too few images.
+    #[error(
+        "{images} images cannot fix a {dimensions}-dimensional Gaussian of {components} components; give more images"
+    )]
+    TooFewImages {
+        /// Images given.
+        images: usize,
+        /// Dimensions to fit.
+        dimensions: usize,
+        /// Components to fit.
+        components: usize,
+    },
+    /// No modes or no components.
+    #[error("{what} is 0; give at least 1")]
+    Zero {
+        /// What is zero.
+        what: &'static str,
+    },
+    /// More modes than pixels.
+    #[error("{modes} modes are more than the {pixels} pixels; give fewer")]
+    Modes {
+        /// Modes asked for.
+        modes: usize,
+        /// Pixels there are.
+        pixels: usize,
+    },
+    /// A file that cannot be used.
+    #[error("{path}: {problem}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A bad path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// Bad images.
+    #[error(transparent)]
+    Corruption(#[from] CorruptionError),
+    /// A covariance that cannot be used.
+    #[error(transparent)]
+    Matrix(#[from] LinalgError),
+    /// Samples that cannot be compared.
+    #[error(transparent)]
+    Transport(#[from] crate::transport::TransportError),
+}
+
+/// The part of p_1 without noise.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Signal {
+    /// Nothing: x_1 is noise. Exact for masking; for VE and VP as good as their last noise level is large.
+    None,
+    /// A Gaussian mixture in the leading modes of C_1, on top of a fixed image.
+    Modes {
+        /// The modes.
+        modes: Modes,
+        /// Distribution of their coefficients, channel by channel within each mode.
+        mixture: Mixture,
+        /// Mean of what the modes do not span.
+        offset: Vec<f64>,
+    },
+    /// Corrupted training images themselves. **Leaks**: samples start from real images.
+    Data {
+        /// The corrupted images.
+        images: Vec<f64>,
+    },
+}
+
+/// p_1: a signal plus noise of deviation sigma.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prior {
+    /// The images.
+    pub shape: Shape,
+    /// Deviation of the noise.
+    pub sigma: f64,
+    /// The rest.
+    pub signal: Signal,
+}
+
+impl Prior {
+    /// N(0, sigma_1^2 I): exact where C_1 = 0 (masking, cosine VP), the usual choice for VE and VP.
+    pub fn noise(path: &Path) -> Result<Self, PriorError> {
+        Ok(Prior { shape: path.shape(), sigma: path.at(1.0)?.sigma, signal: Signal::None })
+    }
+
+    /// Gaussians fitted to C_1 x_0 over `modes` modes and all channels; one component is a single Gaussian.
+    pub fn fitted(path: &Path, images: &[f64], modes: usize, components: usize, seed: u64) -> Result<Self, PriorError> {
+        let shape = path.shape();
+        let last = path.at(1.0)?;
+        let corrupted = last.map.apply_batch(shape, images)?;
+        let modes = Modes::leading(shape, &last.map, &corrupted, modes)?;
+        let coefficients = modes.coefficients(&corrupted);
+        let mixture = Mixture::fit(&coefficients, components, seed)?;
+        let count = shape.count(&corrupted)?;
+        let batch = Matrix::from_vec(count, shape.len(), corrupted)?;
+        let mean = batch.row_mean();
+        let spanned = modes.image(&modes.coefficients(&mean).into_values());
+        let offset = mean.iter().zip(&spanned).map(|(m, s)| m - s).collect();
+        Ok(Prior { shape, sigma: last.sigma, signal: Signal::Modes { modes, mixture, offset } })
+    }
+
+    /// Corrupted images, to be drawn from. Leaks training images; an upper bound for the others.
+    pub fn data(path: &Path, images: &[f64]) -> Result<Self, PriorError> {
+        let last = path.at(1.0)?;
+        let images = last.map.apply_batch(path.shape(), images)?;
+        if images.is_empty() {
+            return Err(PriorError::TooFewImages { images: 0, dimensions: path.shape().len(), components: 1 });
+        }
+        Ok(Prior { shape: path.shape(), sigma: last.sigma, signal: Signal::Data { images } })
+    }
+
+    /// Whether samples start from training images.
+    pub fn leaks_training_images(&self) -> bool {
+        matches!(self.signal, Signal::Data { .. })
+    }
+
+    /// `count` samples; sample i depends on (seed, i) only.
+    pub fn sample(&self, count: usize, seed: u64) -> Vec<f64> {
+        let mut samples = vec![0.0; count * self.shape.len()];
+        samples.par_chunks_exact_mut(self.shape.len()).enumerate().for_each(|(index, sample)| {
+            let mut stream = Stream::numbered(seed, "prior sample", index);
+            match &self.signal {
+                Signal::None => {}
+                Signal::Modes { modes, mixture, offset } => {
+                    let image = modes.image(&mixture.sample(&mut stream));
+                    sample.iter_mut().zip(image.iter().zip(offset)).for_each(|(s, (i, o))| *s = i + o);
+                }
+                Signal::Data { images } => {
+                    let choice = stream.below(images.len() / self.shape.len()) * self.shape.len();
+                    sample.copy_from_slice(&images[choice..choice + self.shape.len()]);
+                }
+            }
+            sample.iter_mut().for_each(|s| *s += self.sigma * stream.normal());
+        });
+        samples
+    }
+}

@@ -1,0 +1,121 @@
+//! The spatial modes that survive the last corruption.
+
+use super::PriorError;
+use crate::corruption::{LinearMap, Shape};
+use crate::linalg::{Matrix, SymmetricEigen, dot};
+
+/// Orthonormal images of one channel; coefficients are taken for every channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Modes {
+    shape: Shape,
+    /// Row k is mode k over the pixels.
+    basis: Matrix,
+    /// How much of a mode the corruption lets through, or its deviation in the data where that is not known.
+    gains: Vec<f64>,
+}
+
+impl Modes {
+    /// The `count` leading modes of the map C_1.
+    ///
+    /// For separable and spectral maps these are products of one-dimensional singular vectors, ordered by their gain;
+    /// for any other map, principal components of the corrupted images themselves.
+    pub fn leading(shape: Shape, map: &LinearMap, corrupted: &[f64], count: usize) -> Result<Self, PriorError> {
+        let pixels = shape.pixels();
+        if count == 0 {
+            return Err(PriorError::Zero { what: "the number of modes" });
+        }
+        if count > pixels {
+            return Err(PriorError::Modes { modes: count, pixels });
+        }
+        let (basis, gains) = match map {
+            LinearMap::Separable { rows, cols } => {
+                let (rows, cols) = (left_singular(rows)?, left_singular(cols)?);
+                let gains: Vec<f64> = rows.0.iter().flat_map(|r| cols.0.iter().map(move |c| r * c)).collect();
+                products(&rows.1, &cols.1, &gains, count)
+            }
+            LinearMap::Spectral { rows, cols, gains } => products(rows, cols, gains, count),
+            _ => principal_components(shape, corrupted, count)?,
+        };
+        Ok(Modes { shape, basis, gains })
+    }
+
+    pub(super) fn from_parts(shape: Shape, basis: Matrix, gains: Vec<f64>) -> Self {
+        Modes { shape, basis, gains }
+    }
+
+    /// How many modes there are.
+    pub fn count(&self) -> usize {
+        self.basis.rows()
+    }
+
+    /// Row k is mode k over the pixels.
+    pub fn basis(&self) -> &Matrix {
+        &self.basis
+    }
+
+    /// How much of each mode survives.
+    pub fn gains(&self) -> &[f64] {
+        &self.gains
+    }
+
+    /// Coefficients of images, a row for each: mode by mode, channels within a mode.
+    pub fn coefficients(&self, images: &[f64]) -> Matrix {
+        let channels = self.shape.channels;
+        let mut coefficients = Matrix::zeros(images.len() / self.shape.len(), self.count() * channels);
+        for (index, image) in images.chunks_exact(self.shape.len()).enumerate() {
+            for channel in 0..channels {
+                let plane: Vec<f64> = image.iter().skip(channel).step_by(channels).copied().collect();
+                for mode in 0..self.count() {
+                    coefficients[(index, mode * channels + channel)] = dot(self.basis.row(mode), &plane);
+                }
+            }
+        }
+        coefficients
+    }
+
+    /// The image of some coefficients.
+    pub fn image(&self, coefficients: &[f64]) -> Vec<f64> {
+        let channels = self.shape.channels;
+        let mut image = vec![0.0; self.shape.len()];
+        for (mode, values) in coefficients.chunks_exact(channels).enumerate() {
+            for (pixel, weight) in image.chunks_exact_mut(channels).zip(self.basis.row(mode)) {
+                pixel.iter_mut().zip(values).for_each(|(p, v)| *p += weight * v);
+            }
+        }
+        image
+    }
+}
+
+/// Singular values and left singular vectors (rows) of a square matrix.
+fn left_singular(matrix: &Matrix) -> Result<(Vec<f64>, Matrix), PriorError> {
+    let eigen = SymmetricEigen::new(&matrix.times_transposed(matrix))?;
+    Ok((eigen.values.iter().map(|v| v.max(0.0).sqrt()).collect(), eigen.vectors))
+}
+
+/// The products of row and column functions with the largest gains.
+fn products(rows: &Matrix, cols: &Matrix, gains: &[f64], count: usize) -> (Matrix, Vec<f64>) {
+    let (height, width) = (rows.cols(), cols.cols());
+    let mut order: Vec<usize> = (0..gains.len()).collect();
+    order.sort_by(|&a, &b| gains[b].abs().total_cmp(&gains[a].abs()).then(a.cmp(&b)));
+    order.truncate(count);
+    let basis = Matrix::from_fn(count, height * width, |mode, pixel| {
+        let (row, col) = (order[mode] / cols.rows(), order[mode] % cols.rows());
+        rows[(row, pixel / width)] * cols[(col, pixel % width)]
+    });
+    (basis, order.iter().map(|&k| gains[k].abs()).collect())
+}
+
+/// Directions of largest variance over the planes of all channels.
+fn principal_components(shape: Shape, images: &[f64], count: usize) -> Result<(Matrix, Vec<f64>), PriorError> {
+    let planes = shape.count(images)? * shape.channels;
+    if planes < 2 {
+        return Err(PriorError::TooFewImages { images: planes, dimensions: count, components: 1 });
+    }
+    let cloud = Matrix::from_fn(planes, shape.pixels(), |plane, pixel| {
+        images[plane / shape.channels * shape.len() + pixel * shape.channels + plane % shape.channels]
+    });
+    let centred = cloud.centred(&cloud.row_mean());
+    let eigen = SymmetricEigen::new(&centred.transposed_times(&centred))?;
+    let gains = eigen.values[..count].iter().map(|v| (v.max(0.0) / planes as f64).sqrt()).collect();
+    Ok((Matrix::from_fn(count, shape.pixels(), |k, pixel| eigen.vectors[(k, pixel)]), gains))
+}

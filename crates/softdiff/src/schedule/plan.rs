@@ -1,0 +1,180 @@
+//! From images to a schedule, with its spread over several choices of them.
+
+use super::file::{DataRecord, Method, Schedule, Spread};
+use super::{
+    Distances, LazyDistances, Metric, Progress, ScheduleError, equal_arc_length, find_knots, mse_matched,
+    paired_distances,
+};
+use crate::corruption::Corruption;
+use crate::curve::{Curve, Interpolation};
+use crate::linalg::Matrix;
+use crate::random::Stream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What schedule to make.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where the images come from, in words.
+    pub source: String,
+    /// Levels to choose from, rising.
+    pub candidates: Vec<f64>,
+    /// Number of knots; the paper has 32.
+    pub knots: usize,
+    /// The distance.
+    pub metric: Metric,
+    /// How to choose; limits and flags of [`Method::ShortestPath`] are found, not read.
+    pub method: Method,
+    /// How levels run between knots.
+    pub interpolation: Interpolation,
+    /// Images to measure, drawn without repetition.
+    pub images: usize,
+    /// Seed of their choice; further choices take the seeds after it.
+    pub seed: u64,
+    /// How many choices of images to compare; 1 gives no spread.
+    pub resamplings: usize,
+}
+
+/// Makes the schedule of a corruption for the images of a source (all of them, one after the other).
+pub fn plan(
+    corruption: &dyn Corruption,
+    source: &[f64],
+    request: &Request,
+    progress: &Progress<'_>,
+) -> Result<Schedule, ScheduleError> {
+    // What cannot be is said before anything is measured.
+    if request.knots < 2 || request.knots > request.candidates.len() {
+        return Err(ScheduleError::Knots { knots: request.knots, candidates: request.candidates.len() });
+    }
+    let available = corruption.shape().count(source)?;
+    if request.images == 0 || available < request.images {
+        return Err(ScheduleError::Images { found: available, needed: request.images.max(1) });
+    }
+    let seeds: Vec<u64> = (0..request.resamplings.max(1) as u64).map(|k| request.seed.wrapping_add(k)).collect();
+    let mut runs = Vec::with_capacity(seeds.len());
+    for &seed in &seeds {
+        let images = choose(source, corruption.shape().len(), request.images, seed);
+        runs.push(choose_knots(corruption, &images, request, progress)?);
+    }
+    let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
+    let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
+    let unconverged = runs.iter().map(|run| run.unconverged).sum();
+    let Chosen { method, knots, hops, equal_arc_length, .. } = runs.swap_remove(0);
+    Ok(Schedule {
+        format: Schedule::current_format(),
+        corruption: corruption.describe(),
+        shape: corruption.shape(),
+        method,
+        metric: request.metric,
+        data: DataRecord {
+            source: request.source.clone(),
+            hash: crate::hash::to_text(crate::hash::of_values(source)),
+            available,
+            images: request.images,
+            seed: request.seed,
+        },
+        candidates: request.candidates.clone(),
+        path_cost: hops.iter().sum(),
+        knots,
+        hops,
+        interpolation: request.interpolation,
+        equal_arc_length,
+        unconverged,
+        spread,
+    })
+}
+
+/// `count` images drawn without repetition.
+fn choose(source: &[f64], length: usize, count: usize, seed: u64) -> Vec<f64> {
+    let mut order = Stream::new(seed, "images of a schedule").permutation(source.len() / length);
+    order.truncate(count);
+    order.sort_unstable();
+    order.iter().flat_map(|&image| &source[image * length..(image + 1) * length]).copied().collect()
+}
+
+struct Chosen {
+    method: Method,
+    knots: Vec<f64>,
+    hops: Vec<f64>,
+    equal_arc_length: Vec<f64>,
+    unconverged: usize,
+}
+
+fn choose_knots(
+    corruption: &dyn Corruption,
+    images: &[f64],
+    request: &Request,
+    progress: &Progress<'_>,
+) -> Result<Chosen, ScheduleError> {
+    let candidates = &request.candidates;
+    if request.metric == Metric::Paired {
+        let distances = paired_distances(corruption, candidates, images, progress)?;
+        return choose_from(&distances, corruption, request);
+    }
+    let shape = corruption.shape();
+    let cloud = |index: usize| -> Result<Matrix, ScheduleError> {
+        let values = corruption.at(candidates[index])?.apply_batch(shape, images)?;
+        Ok(Matrix::from_vec(request.images, shape.len(), values).map_err(crate::corruption::CorruptionError::from)?)
+    };
+    let triangle = request.metric.obeys_triangle_inequality();
+    let unconverged = AtomicUsize::new(0);
+    let distances = LazyDistances::new(candidates.len(), triangle, progress, |i, j| {
+        let estimate = request.metric.measure(&cloud(i)?, &cloud(j)?)?;
+        unconverged.fetch_add(usize::from(!estimate.converged), Ordering::Relaxed);
+        Ok(estimate.distance())
+    });
+    let chosen = choose_from(&distances, corruption, request)?;
+    Ok(Chosen { unconverged: unconverged.load(Ordering::Relaxed), ..chosen })
+}
+
+fn choose_from(
+    distances: &impl Distances,
+    corruption: &dyn Corruption,
+    request: &Request,
+) -> Result<Chosen, ScheduleError> {
+    let candidates = &request.candidates;
+    let last = candidates.len() - 1;
+    // Steps between neighbours lie below any limit under which a path exists, so the search below measures them too.
+    distances.prepare(0.0)?;
+    let mut limit = 0.0;
+    let steps: Vec<f64> = loop {
+        let known = (0..last).map(|k| distances.within(k, k + 1, f64::INFINITY));
+        if let Some(steps) = known.collect::<Option<Vec<f64>>>() {
+            break steps;
+        }
+        limit = f64::max(2.0 * limit, 1e-3 * distances.within(0, last, f64::INFINITY).unwrap_or(1.0));
+        distances.prepare(limit)?;
+    };
+    let equal = equal_arc_length(candidates, &steps, request.knots)?;
+    match request.method {
+        Method::ShortestPath { .. } => {
+            let found = find_knots(distances, request.knots)?;
+            let knots = found.path.nodes.iter().map(|&node| candidates[node]).collect();
+            let method = Method::ShortestPath { max_hop: found.max_hop, imposed: found.imposed };
+            Ok(Chosen { method, knots, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
+        }
+        Method::EqualArcLength => {
+            let hops = hops_along(candidates, &steps, &equal)?;
+            Ok(Chosen { method: request.method, knots: equal.clone(), hops, equal_arc_length: equal, unconverged: 0 })
+        }
+        Method::MseMatched { pace, sigma } => {
+            distances.prepare(f64::INFINITY)?;
+            let error = |k: usize| if k == 0 { Some(0.0) } else { distances.within(0, k, f64::INFINITY) };
+            let errors: Vec<f64> = (0..=last).filter_map(error).map(|d| d * d).collect();
+            let times: Vec<f64> = (0..request.knots).map(|k| k as f64 / (request.knots - 1) as f64).collect();
+            let noise = vec![corruption.shape().len() as f64 * sigma * sigma; times.len()];
+            let knots = mse_matched(candidates, &errors, pace, &times, &noise)?;
+            let hops = hops_along(candidates, &steps, &knots)?;
+            Ok(Chosen { method: request.method, knots, hops, equal_arc_length: equal, unconverged: 0 })
+        }
+    }
+}
+
+/// Lengths along the chain of candidates between levels that need not be candidates.
+fn hops_along(candidates: &[f64], steps: &[f64], knots: &[f64]) -> Result<Vec<f64>, ScheduleError> {
+    let mut arcs = vec![0.0];
+    for step in steps {
+        arcs.push(arcs[arcs.len() - 1] + step);
+    }
+    let arc = Curve::new(candidates.to_vec(), arcs, Interpolation::Linear)?;
+    Ok(knots.windows(2).map(|pair| arc.value(pair[1]) - arc.value(pair[0])).collect())
+}
