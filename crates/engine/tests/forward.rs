@@ -37,6 +37,8 @@ const CASES: &[(&str, &[&[usize]], Build)] = &[
     ("conv_strided", &[&[2, 3, 9, 8], &[40, 3, 3, 3]], |g, v| g.conv2d(v[0], v[1], None, Window::valid(2))),
     ("conv_padded", &[&[2, 3, 9, 8], &[3, 3, 5, 5], &[3]],
         |g, v| g.conv2d(v[0], v[1], Some(v[2]), Window { stride: [1, 1], pad: [4, 2] })),
+    ("conv_wide", &[&[2, 32, 7, 6], &[40, 32, 3, 3], &[40]],
+        |g, v| g.conv2d(v[0], v[1], Some(v[2]), Window::same(3))),
     ("max_pool", &[&[2, 3, 9, 8]], |g, v| g.max_pool(v[0], 3, 2, 0)),
     ("max_pool_padded", &[&[2, 3, 9, 8]], |g, v| g.max_pool(v[0], 3, 1, 1)),
     ("average_pool_counting", &[&[2, 3, 9, 8]], |g, v| g.average_pool(v[0], 3, 1, 1, true)),

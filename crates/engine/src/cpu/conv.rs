@@ -8,6 +8,7 @@
 use super::gemm::dot;
 use super::simd::vectorized;
 use super::tile::{ROWS, Segment, Tiles};
+use super::winograd::{self, Winograd};
 use crate::Scalar;
 use rayon::prelude::*;
 
@@ -75,12 +76,24 @@ impl Geometry {
 
     /// Scratch elements of [`forward`], for the wider of the panels.
     pub fn forward_scratch(&self) -> usize {
-        (self.filters.div_ceil(f32::NR) * f32::NR * self.taps() + 1) * self.channels
+        self.walk_scratch(self.channels, self.filters)
     }
 
     /// Scratch elements of [`input_gradient`], for the wider of the panels.
     pub fn input_gradient_scratch(&self) -> usize {
-        (self.channels.div_ceil(f32::NR) * f32::NR * self.taps() + 1) * self.filters
+        self.walk_scratch(self.filters, self.channels)
+    }
+
+    /// A row of zeros, packed weights, and their transform.
+    fn walk_scratch(&self, depth: usize, columns: usize) -> usize {
+        let values = if self.is_winograd() { self.taps() + winograd::POSITIONS } else { self.taps() };
+        (columns.div_ceil(f32::NR) * f32::NR * values + 1) * depth
+    }
+
+    /// Whether Winograd's transform serves this convolution.
+    fn is_winograd(&self) -> bool {
+        let square = |axis: &Axis| axis.taps == 3 && axis.stride == 1 && axis.pad <= 2;
+        square(&self.rows) && square(&self.cols) && winograd::pays(self.channels, self.filters)
     }
 
     /// Scratch elements of [`weight_gradient`], for either panel.
@@ -94,11 +107,11 @@ impl Geometry {
 }
 
 /// Lets tasks write disjoint parts of one output.
-struct Shared<T>(*mut T);
+pub(super) struct Shared<T>(pub *mut T);
 // SAFETY: used only for writes to disjoint elements, see each use.
 unsafe impl<T: Send> Sync for Shared<T> {}
 impl<T> Shared<T> {
-    fn at(&self, offset: usize) -> *mut T {
+    pub fn at(&self, offset: usize) -> *mut T {
         self.0.wrapping_add(offset)
     }
 }
@@ -117,7 +130,7 @@ impl<T: Scalar> Epilogue<'_, T> {
     const NONE: Self = Epilogue { bias: None, residual: None, scale: T::ONE };
 
     /// Finishes `values` into `to`, which begin at channel `column` and at output `at`.
-    fn finish(&self, values: &[T], to: &mut [T], column: usize, at: usize) {
+    pub(super) fn finish(&self, values: &[T], to: &mut [T], column: usize, at: usize) {
         match self.bias {
             Some(bias) => {
                 let bias = &bias[column..column + to.len()];
@@ -158,7 +171,7 @@ pub fn forward<T: Scalar>(g: &Geometry, x: &[T], w: &[T], end: &Epilogue<T>, out
     if k <= NARROW {
         return walk.narrow(w, end, out);
     }
-    let packed = &mut packed[..k.div_ceil(T::NR) * T::NR * taps * c];
+    let (packed, rest) = packed.split_at_mut(k.div_ceil(T::NR) * T::NR * taps * c);
     packed.par_chunks_exact_mut(taps * c * T::NR).enumerate().for_each(|(panel, chunk)| {
         for j in 0..T::NR {
             let filter = panel * T::NR + j;
@@ -170,6 +183,10 @@ pub fn forward<T: Scalar>(g: &Geometry, x: &[T], w: &[T], end: &Epilogue<T>, out
             }
         }
     });
+    if g.is_winograd() {
+        winograd::transform_weights(packed, c, false, rest);
+        return walk.winograd(g.batch, [g.rows.pad, g.cols.pad]).run(rest, end, out);
+    }
     walk.wide(packed, end, out);
 }
 
@@ -178,7 +195,7 @@ pub fn input_gradient<T: Scalar>(g: &Geometry, dy: &[T], w: &[T], scale: T, dx: 
     let (taps, c, k) = (g.taps(), g.channels, g.filters);
     let (zeros, packed) = scratch.split_at_mut(k);
     zeros.fill(T::ZERO);
-    let packed = &mut packed[..c.div_ceil(T::NR) * T::NR * taps * k];
+    let (packed, rest) = packed.split_at_mut(c.div_ceil(T::NR) * T::NR * taps * k);
     packed.par_chunks_exact_mut(taps * k * T::NR).enumerate().for_each(|(panel, chunk)| {
         let first = panel * T::NR;
         let width = T::NR.min(c - first);
@@ -203,6 +220,11 @@ pub fn input_gradient<T: Scalar>(g: &Geometry, dy: &[T], w: &[T], scale: T, dx: 
         depth: k,
         columns: c,
     };
+    if g.is_winograd() {
+        // The adjoint of a 3x3 convolution is one with the kernel turned and what is left of a padding of 2.
+        winograd::transform_weights(packed, k, true, rest);
+        return walk.winograd(g.batch, [2 - g.rows.pad, 2 - g.cols.pad]).run(rest, &Epilogue::NONE, dx);
+    }
     walk.wide(packed, &Epilogue::NONE, dx);
 }
 
@@ -226,6 +248,22 @@ struct Walk<'a, T> {
 const BLOCK: usize = 64;
 
 impl<T: Scalar> Walk<'_, T> {
+    /// The same walk by tiles of 2x2.
+    fn winograd(&self, batch: usize, pad: [usize; 2]) -> Winograd<'_, T> {
+        Winograd {
+            batch,
+            height: self.height,
+            width: self.width,
+            source_height: self.source_height,
+            source_width: self.source_width,
+            pad,
+            depth: self.depth,
+            columns: self.columns,
+            source: self.source,
+            zeros: self.zeros,
+        }
+    }
+
     /// Pointers to the source rows of `ROWS` consecutive pixels from `first`, tap by tap; past the end, to zeros.
     fn gather(&self, first: usize, pixels: usize, rows: &mut [*const T]) {
         let zeros = self.zeros.as_ptr();

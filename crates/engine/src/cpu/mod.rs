@@ -5,6 +5,7 @@ mod executor;
 pub(crate) mod gemm;
 pub(crate) mod simd;
 pub(crate) mod tile;
+mod winograd;
 
 pub use executor::{Executor, NodeTime};
 pub use simd::{Isa, isa};
