@@ -30,9 +30,13 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         // The libraries' messages end with the remedy: "what is wrong; what to do".
         let message = self.error.to_string();
-        let (problem, remedy) = match (&self.hint, message.rsplit_once("; ")) {
+        let own = match self.error.downcast_ref() {
+            Some(softdiff::engine::Error::Device { hint, .. }) => Some(hint.clone()),
+            _ => None,
+        };
+        let (problem, remedy) = match (self.hint.clone().or(own), message.rsplit_once("; ")) {
             (None, Some((problem, remedy))) => (problem, Some(remedy.to_owned())),
-            (hint, _) => (message.as_str(), hint.clone()),
+            (hint, _) => (message.as_str(), hint),
         };
         eprintln!("error: {problem}");
         let mut cause = self.error.source();

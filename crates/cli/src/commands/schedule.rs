@@ -144,7 +144,7 @@ fn metric(arguments: &Arguments) -> Metric {
 
 fn method(arguments: &Arguments) -> Method {
     match arguments.method {
-        MethodName::ShortestPath => Method::ShortestPath { max_hop: 0.0, imposed: false },
+        MethodName::ShortestPath => Method::ShortestPath { max_hop: 0.0 },
         MethodName::EqualArcLength => Method::EqualArcLength,
         MethodName::MseMatched => {
             let pace = VarianceExploding { smallest: softdiff::noise::PAPER_SMALLEST, largest: arguments.pace };
@@ -161,10 +161,7 @@ fn show(schedule: &Schedule) {
         println!("{knot:>4} {level:>9.4} {hop:>9} {:>12.4} {spread:>9}", schedule.equal_arc_length[knot]);
     }
     match schedule.method {
-        Method::ShortestPath { max_hop, imposed } => {
-            let how = if imposed { ", number of knots imposed" } else { "" };
-            println!("path cost {:.4}, max_hop {max_hop:.4}{how}", schedule.path_cost);
-        }
+        Method::ShortestPath { max_hop } => println!("path cost {:.4}, max_hop {max_hop:.4}", schedule.path_cost),
         _ => println!("path cost {:.4}", schedule.path_cost),
     }
 }

@@ -52,8 +52,6 @@ pub enum Method {
     ShortestPath {
         /// The limit of one hop (the paper's epsilon).
         max_hop: f64,
-        /// Whether the number of knots had to be imposed.
-        imposed: bool,
     },
     /// Equal distances along all candidates.
     EqualArcLength,

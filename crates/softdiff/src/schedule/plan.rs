@@ -149,7 +149,7 @@ fn choose_from(
         Method::ShortestPath { .. } => {
             let found = find_knots(distances, request.knots)?;
             let knots = found.path.nodes.iter().map(|&node| candidates[node]).collect();
-            let method = Method::ShortestPath { max_hop: found.max_hop, imposed: found.imposed };
+            let method = Method::ShortestPath { max_hop: found.max_hop };
             Ok(Chosen { method, knots, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::EqualArcLength => {

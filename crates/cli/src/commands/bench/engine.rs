@@ -9,6 +9,7 @@ use softdiff::engine::optim::{Adam, AdamConfig};
 use softdiff::engine::rng::Stream;
 use softdiff::engine::{Graph, Params, Plan, Var};
 use softdiff::network::{UNetConfig, unet};
+use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
@@ -35,6 +36,9 @@ pub struct Engine {
     /// Run the same network in this peer too, taking turns.
     #[arg(long, value_enum)]
     against: Option<Against>,
+    /// The Python that has the peer.
+    #[arg(long, default_value = "python3", value_name = "PROGRAM")]
+    python: PathBuf,
     /// Show the time of each kind of operation and of the slowest nodes.
     #[arg(long)]
     profile: bool,
@@ -161,7 +165,7 @@ impl Engine {
         let mut ours = Training::new(&config, self.batch)?;
         let flops = ours.run.plan().flops() as f64;
         let mut peer = match self.against {
-            Some(Against::Torch) => Some(start_torch(&config, &ours.params, self.batch, threads)?),
+            Some(Against::Torch) => Some(self.start_torch(&config, &ours.params, threads)?),
             None => None,
         };
         let loss = pool.install(|| ours.loss())?;
@@ -219,23 +223,18 @@ impl Engine {
         }
         Ok(result)
     }
-}
 
-/// Starts the PyTorch peer with our weights.
-fn start_torch(
-    config: &UNetConfig,
-    params: &Params<f32>,
-    batch: usize,
-    threads: usize,
-) -> Result<(Peer, Value), Failure> {
-    const SCRIPT: &str = include_str!("../../../../../benches/peers/unet_torch.py");
-    let weights = std::env::temp_dir().join(format!("softdiff-bench-{}.safetensors", std::process::id()));
-    params.save(&weights, &[])?;
-    let arguments =
-        [serde_json::to_string(config)?, weights.display().to_string(), batch.to_string(), threads.to_string()];
-    let started = Peer::start(SCRIPT, &arguments);
-    let _ = std::fs::remove_file(&weights);
-    started
+    /// Starts the PyTorch peer with our weights.
+    fn start_torch(&self, config: &UNetConfig, params: &Params<f32>, threads: usize) -> Result<(Peer, Value), Failure> {
+        const SCRIPT: &str = include_str!("../../../../../benches/peers/unet_torch.py");
+        let weights = std::env::temp_dir().join(format!("softdiff-bench-{}.safetensors", std::process::id()));
+        params.save(&weights, &[])?;
+        let numbers = [self.batch.to_string(), threads.to_string()];
+        let arguments = [serde_json::to_string(config)?, weights.display().to_string()].into_iter().chain(numbers);
+        let started = Peer::start(&self.python, SCRIPT, &arguments.collect::<Vec<_>>(), threads, "torch numpy");
+        let _ = std::fs::remove_file(&weights);
+        started
+    }
 }
 
 /// Floating-point operations per second of a 1536-cubed product through the engine.

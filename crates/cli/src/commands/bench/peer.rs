@@ -3,6 +3,7 @@
 use crate::diagnostics::Failure;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A running peer. It ends when dropped.
@@ -13,24 +14,30 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts `python3 -c script arguments...` and reads its greeting.
-    pub fn start(script: &str, arguments: &[String]) -> Result<(Peer, Value), Failure> {
-        let python = std::env::var("SOFTDIFF_PYTHON").unwrap_or_else(|_| "python3".into());
-        let hint = "the peer needs python3 with the packages it compares with; SOFTDIFF_PYTHON names another python";
-        let mut child = Command::new(&python)
-            .arg("-c")
-            .arg(script)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+    /// Starts `python -c script arguments...` on so many threads and reads its greeting. `packages` are what it needs.
+    pub fn start(
+        python: &Path,
+        script: &str,
+        arguments: &[String],
+        threads: usize,
+        packages: &str,
+    ) -> Result<(Peer, Value), Failure> {
+        let hint = format!("give --python PROGRAM, a Python that has them: pip install {packages}");
+        let mut command = Command::new(python);
+        command.arg("-c").arg(script).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"] {
+            command.env(name, threads.to_string());
+        }
+        command.env("JAX_PLATFORMS", "cpu");
+        let mut child = command
             .spawn()
-            .map_err(|e| Failure::new(format!("cannot start {python}: {e}")).hint(hint))?;
+            .map_err(|e| Failure::new(format!("{} could not be started: {e}", python.display())).hint(&hint))?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::new("the peer has no standard input or output"));
         };
         let mut peer = Peer { child, requests, answers: BufReader::new(answers) };
-        let greeting = peer.answer().map_err(|failure| failure.hint(hint))?;
+        let greeting = peer.answer().map_err(|failure| failure.hint(&hint))?;
         Ok((peer, greeting))
     }
 

@@ -3,6 +3,7 @@
 //! All solve the same cost matrices to the same tolerance, in turns, in one run on the same cores. The peers' compilation
 //! and imports are not counted, nor is the making of the costs.
 
+use super::peer::Peer;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde::Deserialize;
@@ -11,9 +12,7 @@ use softdiff::linalg::Matrix;
 use softdiff::random::Stream;
 use softdiff::transport::{SinkhornOptions, sinkhorn, squared_distances};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 /// The peers' side of the bench.
@@ -165,35 +164,14 @@ fn median(mut runs: Vec<Measured>) -> Measured {
 
 /// The Python process that holds the peers.
 struct Peers {
-    child: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    peer: Peer,
     hello: Hello,
 }
 
 impl Peers {
     fn start(python: &Path, threads: usize) -> Result<Self, Failure> {
-        let hint = "give --python PROGRAM, a Python with numpy and: pip install POT ott-jax";
-        let mut command = Command::new(python);
-        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"] {
-            command.env(name, threads.to_string());
-        }
-        command.env("JAX_PLATFORMS", "cpu");
-        let mut child = command
-            .spawn()
-            .map_err(|error| Failure::new(format!("{} could not be started: {error}", python.display())).hint(hint))?;
-        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure::new("the peers' process has no pipes".to_owned()));
-        };
-        let mut answers = BufReader::new(answers);
-        let mut line = String::new();
-        answers.read_line(&mut line)?;
-        let hello = serde_json::from_str(&line).map_err(|_| {
-            Failure::new(format!("{} did not run the peers' script (its message is above)", python.display()))
-                .hint(hint)
-        })?;
-        Ok(Peers { child, requests, answers, hello })
+        let (peer, greeting) = Peer::start(python, SCRIPT, &[], threads, "numpy POT ott-jax")?;
+        Ok(Peers { peer, hello: serde_json::from_value(greeting)? })
     }
 
     fn ask(
@@ -208,20 +186,9 @@ impl Peers {
             "solver": solver, "cost": file.0, "rows": cost.rows(), "cols": cost.cols(), "entropy": options.entropy,
             "tolerance": options.tolerance, "max_iterations": options.max_iterations, "warm_up": warm_up,
         });
-        writeln!(self.requests, "{request}")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        serde_json::from_str(&line).map_err(|_| {
-            Failure::new(format!("{solver} failed (its message is above)")).hint("leave it out of --against")
-        })
-    }
-}
-
-impl Drop for Peers {
-    fn drop(&mut self) {
-        // It ends by itself when its input closes; this only makes sure.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let answer =
+            self.peer.ask(&request).map_err(|failure| failure.hint(format!("leave {solver} out of --against")))?;
+        Ok(serde_json::from_value(answer)?)
     }
 }
 
