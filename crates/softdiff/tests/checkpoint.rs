@@ -7,10 +7,10 @@ use run_support::{checkpoints, checkpoints_on, folder, identity, keep, newest, o
 use softdiff::checkpoint::{Better, CheckpointError, Checkpoints, Identity, Retention, Save, Writer};
 use softdiff::engine::rng::philox;
 use softdiff::run::RunLock;
-use softdiff::run::fs::{Disk, Fs, FsFile};
+use softdiff::run::fs::{Disk, Fs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn every_flipped_bit_and_every_truncation_is_seen_and_the_previous_checkpoint_ta
     for name in Disk.list(&place).unwrap() {
         let path = place.join(&name);
         let whole = fs::read(&path).unwrap();
-        for trial in 0..300 {
+        for trial in 0..500 {
             let (at, bit) = (draw.next().unwrap() % whole.len(), draw.next().unwrap() % 8);
             let mut damaged = whole.clone();
             match trial % 3 {
@@ -142,14 +142,28 @@ fn damage_to_all_of_them_is_an_error_and_not_a_fresh_start() {
     assert!(error.to_string().contains("step-000000020/state.json is damaged: length is 2, the manifest says"));
 }
 
+fn copy(from: &Path, to: &Path) {
+    for name in Disk.list(from).unwrap() {
+        let (from, to) = (from.join(&name), to.join(&name));
+        if from.is_dir() {
+            fs::create_dir(&to).unwrap();
+            copy(&from, &to);
+        } else {
+            fs::copy(from, to).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_failure_of_any_file_operation_leaves_the_previous_checkpoint_and_a_typed_error() {
+    let before = folder("ckpt_injected_before");
+    save(&checkpoints(&before, 2), 1);
+    save(&checkpoints(&before, 2), 2);
     let mut failures = 0;
     for (errno, forever) in [(ENOSPC, true), (ENOSPC, false), (EIO, true), (EIO, false), (EFBIG, false)] {
         for call in 0.. {
             let root = folder("ckpt_injected");
-            save(&checkpoints(&root, 2), 1);
-            save(&checkpoints(&root, 2), 2);
+            copy(&before, &root);
             let disk = FailingFs::new(call, errno, forever);
             let result = Checkpoints::open(Arc::new(disk.clone()), &root, identity(), keep(2))
                 .and_then(|all| all.save(&state(WIDTH, 3), &BTreeMap::new()));
@@ -204,54 +218,18 @@ fn reading_a_failing_disk_is_an_error_that_names_the_file() {
     }
 }
 
-/// The disk, nearly full.
-#[derive(Debug)]
-struct NearlyFull(u64);
-
-impl Fs for NearlyFull {
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        Disk.create_folder(path)
-    }
-    fn create(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        panic!("{} must not be written", path.display())
-    }
-    fn append(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        Disk.append(path)
-    }
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Read>> {
-        Disk.open(path)
-    }
-    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
-        Disk.truncate(path, length)
-    }
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        Disk.sync_folder(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-    fn remove_folder(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_folder(path)
-    }
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        Disk.list(path)
-    }
-    fn free_space(&self, _: &Path) -> io::Result<u64> {
-        Ok(self.0)
-    }
-}
-
 #[test]
 fn too_little_space_is_refused_before_anything_is_written() {
     let root = folder("ckpt_space");
     save(&checkpoints(&root, 1), 1);
-    let all = checkpoints_on(Arc::new(NearlyFull(100_000)), &root, 1);
+    let all = checkpoints_on(Arc::new(FailingFs::with_free_space(100_000)), &root, 1);
     let error = all.save(&state(WIDTH, 2), &BTreeMap::new()).unwrap_err();
     let CheckpointError::NoSpace { needed, free: 100_000, .. } = error else { panic!("{error}") };
     assert!(needed > 2 * (1 << 16));
     assert_eq!(error.hint().unwrap(), "free 1 MiB more, or keep fewer checkpoints; the earlier ones are untouched");
     assert!(matches!(all.preflight(&state(WIDTH, 2)), Err(CheckpointError::NoSpace { .. })));
     assert_eq!(newest(&all, WIDTH).progress.step, 1);
+    assert_eq!(Disk.list(&root).unwrap(), ["latest", "step-000000001"]);
 }
 
 #[test]

@@ -71,6 +71,9 @@ impl StopRequest {
             flag::register(number, asked.clone())?;
             flag::register_usize(number, signal.clone(), number as usize)?;
         }
+        // Otherwise a limit on file sizes (ulimit -f) would kill the process where a write could fail with a reason.
+        #[cfg(unix)]
+        flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(StopRequest { signal })
     }
 

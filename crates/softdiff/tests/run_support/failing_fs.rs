@@ -19,12 +19,19 @@ struct Plan {
     fail_at: usize,
     errno: i32,
     forever: bool,
+    free: Option<u64>,
 }
 
 impl FailingFs {
     /// Fails call number `fail_at`, counted from 0; with `forever` all later ones too, as a full disk does.
     pub fn new(fail_at: usize, errno: i32, forever: bool) -> FailingFs {
-        FailingFs(Arc::new(Plan { calls: AtomicUsize::new(0), fail_at, errno, forever }))
+        FailingFs(Arc::new(Plan { calls: AtomicUsize::new(0), fail_at, errno, forever, free: None }))
+    }
+
+    /// Fails nothing, but claims that so many bytes are free.
+    pub fn with_free_space(free: u64) -> FailingFs {
+        let (calls, fail_at) = (AtomicUsize::new(0), usize::MAX);
+        FailingFs(Arc::new(Plan { calls, fail_at, errno: 0, forever: false, free: Some(free) }))
     }
 
     pub fn calls(&self) -> usize {
@@ -82,7 +89,8 @@ impl Fs for FailingFs {
         self.call().and_then(|()| Disk.list(path))
     }
     fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.call().and_then(|()| Disk.free_space(path))
+        self.call()?;
+        self.0.free.map_or_else(|| Disk.free_space(path), Ok)
     }
 }
 

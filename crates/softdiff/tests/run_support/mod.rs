@@ -1,7 +1,9 @@
 //! What the tests of runs and checkpoints share: a small state, an empty folder, a file system that fails on demand.
 #![allow(dead_code)] // Each test program uses a part.
 
+pub mod child;
 pub mod failing_fs;
+pub mod training;
 
 use softdiff::checkpoint::{Checkpoints, Identity, Retention, TrainingState};
 use softdiff::engine::optim::AdamConfig;
