@@ -59,6 +59,14 @@ fn equal_states_give_equal_files() {
 }
 
 #[test]
+fn the_first_format_is_still_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/checkpoint-v1");
+    let all = checkpoints(&golden, 3);
+    assert_eq!(all.get(7).unwrap().manifest().schema, 1);
+    assert!(newest(&all, WIDTH) == state(WIDTH, 7));
+}
+
+#[test]
 fn weights_alone_can_be_read_for_sampling() {
     let all = checkpoints(&folder("ckpt_weights"), 3);
     save(&all, 5);
