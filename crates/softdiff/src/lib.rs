@@ -6,6 +6,7 @@
 
 pub mod archive;
 mod bytes;
+pub mod checkpoint;
 pub mod corruption;
 mod crc32;
 pub mod curve;
@@ -19,6 +20,7 @@ pub mod noise;
 pub mod path;
 pub mod prior;
 pub mod random;
+pub mod run;
 pub mod schedule;
 mod shown;
 pub mod train;

@@ -1,0 +1,111 @@
+//! The layout of a run's folder.
+
+use super::error::{Doing, Result};
+use super::event_log::{EventLog, Repaired};
+use super::event_reader::Events;
+use super::fs::{Disk, Fs, publish, read_up_to};
+use super::lock::RunLock;
+use super::session::Session;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A run's folder.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    fs: Arc<dyn Fs>,
+    root: PathBuf,
+}
+
+/// Longest `env.json` that is read: some ten thousand sessions.
+const LONGEST_ENV: u64 = 4 << 20;
+
+impl RunFolder {
+    /// The run in `root`, on disk. Nothing is made or read yet.
+    pub fn new(root: &Path) -> RunFolder {
+        RunFolder::on(Arc::new(Disk), root)
+    }
+
+    /// The same on another file system.
+    pub fn on(fs: Arc<dyn Fs>, root: &Path) -> RunFolder {
+        RunFolder { fs, root: root.into() }
+    }
+
+    /// Makes what is missing and takes the run's lock.
+    pub fn lock(&self) -> Result<RunLock> {
+        for folder in [self.root.clone(), self.checkpoints(), self.samples()] {
+            self.fs.create_folder(&folder).doing("make", &folder)?;
+        }
+        RunLock::acquire(&self.root.join("run.lock"))
+    }
+
+    /// The file system it is on.
+    pub fn fs(&self) -> Arc<dyn Fs> {
+        self.fs.clone()
+    }
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+    /// The resolved recipe.
+    pub fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+    /// The stream of events.
+    pub fn events(&self) -> PathBuf {
+        self.root.join("events.jsonl")
+    }
+    /// The levels of corruption.
+    pub fn schedule(&self) -> PathBuf {
+        self.root.join("schedule.json")
+    }
+    /// The distribution of x_1.
+    pub fn prior(&self) -> PathBuf {
+        self.root.join("prior.safetensors")
+    }
+    /// The checkpoints.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+    /// Previews and samples.
+    pub fn samples(&self) -> PathBuf {
+        self.root.join("samples")
+    }
+    /// Who worked on it.
+    pub fn env(&self) -> PathBuf {
+        self.root.join("env.json")
+    }
+    /// The report.
+    pub fn report(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
+    /// Puts a file of the run in its place, complete or not at all.
+    pub fn publish(&self, _held: &RunLock, path: &Path, bytes: &[u8]) -> Result<()> {
+        publish(self.fs.as_ref(), path, bytes).doing("write", path)
+    }
+
+    /// The events so far.
+    pub fn read_events(&self) -> Result<Events> {
+        Events::open(self.fs.as_ref(), &self.events())
+    }
+
+    /// The event stream to write to, cut to what belongs to a state after `step`; none for a new run.
+    pub fn resume_events(&self, _held: &RunLock, step: Option<u64>) -> Result<(EventLog, Repaired)> {
+        EventLog::resume(self.fs.as_ref(), &self.events(), step)
+    }
+
+    /// The processes that worked on this run; empty when `env.json` is missing or garbled, for it is a note only.
+    pub fn sessions(&self) -> Vec<Session> {
+        let bytes = read_up_to(self.fs.as_ref(), &self.env(), LONGEST_ENV).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    /// Notes that this process works on the run.
+    pub fn add_session(&self, held: &RunLock, session: Session) -> Result<()> {
+        let mut sessions = self.sessions();
+        sessions.push(session);
+        let Ok(mut text) = serde_json::to_string_pretty(&sessions) else { unreachable!("sessions are always JSON") };
+        text.push('\n');
+        self.publish(held, &self.env(), text.as_bytes())
+    }
+}

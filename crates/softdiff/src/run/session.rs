@@ -1,0 +1,37 @@
+//! `env.json`: who worked on a run, where and when. A list, one entry per process.
+
+use super::lock::Holder;
+use serde::{Deserialize, Serialize};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A process that worked on a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// When it began, in seconds since 1970.
+    pub started_unix: u64,
+    /// The program.
+    pub build: String,
+    /// Process and machine.
+    #[serde(flatten)]
+    pub process: Holder,
+    /// What it computed on.
+    pub device: String,
+    /// Threads of the CPU.
+    pub threads: usize,
+    /// The step it went on from.
+    pub from_step: u64,
+}
+
+impl Session {
+    /// This process, from now on.
+    pub fn now(device: &str, threads: usize, from_step: u64) -> Session {
+        let started_unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        Session { started_unix, build: build(), process: Holder::this(), device: device.into(), threads, from_step }
+    }
+}
+
+/// This program: name, version and what it was built for.
+pub fn build() -> String {
+    let (version, arch, os) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, std::env::consts::OS);
+    format!("softdiff {version} {arch}-{os}")
+}
