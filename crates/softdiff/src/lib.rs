@@ -19,6 +19,7 @@ pub mod noise;
 pub mod path;
 pub mod prior;
 pub mod random;
+pub mod sampler;
 pub mod schedule;
 mod shown;
 pub mod train;
