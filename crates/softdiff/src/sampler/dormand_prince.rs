@@ -72,7 +72,8 @@ pub(super) fn integrate(
     }
     let sign = (end - t).signum();
     let (mut size, mut evaluations) = (length.min(0.02), 1);
-    let mut slopes = vec![slope(t, &y)?];
+    // A path may have a corner just at the start: its slope on the side of the way to go is wanted.
+    let mut slopes = vec![slope(t + 1e-12 * (end - t), &y)?];
     while (end - t) * sign > 0.0 {
         let last = (end - t).abs() <= size * (1.0 + 1e-12);
         let step = if last { end - t } else { sign * size };
