@@ -16,6 +16,7 @@ pub mod import;
 pub mod linalg;
 pub mod network;
 pub mod noise;
+pub mod objective;
 pub mod path;
 pub mod prior;
 pub mod random;

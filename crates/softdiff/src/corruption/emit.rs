@@ -44,12 +44,14 @@ impl MapProgram {
 
     /// The least structure that holds all of `maps`: identities and scales become whatever richer map they meet.
     pub fn covering<'a>(maps: impl IntoIterator<Item = &'a LinearMap>, shape: Shape) -> Result<Self, CorruptionError> {
-        let mut part = Part::Identity;
-        for map in maps {
-            map.check(shape)?;
-            part = part.joined(Part::of(map))?;
-        }
-        Ok(MapProgram { shape, part })
+        let nothing = MapProgram { shape, part: Part::Identity };
+        maps.into_iter().try_fold(nothing, |program, map| program.covering_also(map))
+    }
+
+    /// The least structure that holds `map` as well.
+    pub fn covering_also(self, map: &LinearMap) -> Result<Self, CorruptionError> {
+        map.check(self.shape)?;
+        Ok(MapProgram { shape: self.shape, part: self.part.joined(Part::of(map))? })
     }
 
     /// The structure `X -> G X G^T`.
