@@ -2,9 +2,11 @@
 
 use super::{Denoiser, Past, Result, Sampler, SamplerError, Stage};
 
-/// After the predictor, `x += e score + sqrt(2 e) z` with `e = 2 (snr |z| / |score|)^2`.
+/// After the predictor, `x += e score + sqrt(2 e) z` with `e = 2 (snr sigma)^2`.
 ///
-/// The norms are those of each image alone, not means over the batch, so that an image does not depend on its company.
+/// Song et al. take `e = 2 (snr |z| / |score|)^2` with norms averaged over the batch, which ties an image to its company,
+/// and norms of one image alone blow up where its score vanishes. The score of a noisy image is about `-z / sigma`, so
+/// that |z| / |score| is about sigma: that is what stands here.
 /// score = (C x0_hat - x) / sigma^2 holds for any linear corruption, so the corrector is not bound to C = alpha I.
 pub struct PredictorCorrector {
     /// The predictor.
@@ -50,22 +52,13 @@ impl Sampler for PredictorCorrector {
         if to.sigma == 0.0 {
             return Ok(x);
         }
-        let size = stage.shape().len();
+        let size = 2.0 * (self.snr * to.sigma).powi(2);
         for correction in 0..self.corrections {
             let eta = stage.noise(self.predictor.draws() + correction, x.len())?;
             let y_hat = stage.apply(&to.map, &stage.x0_hat(denoiser, &x, to.t)?)?;
-            for ((x, y_hat), eta) in x.chunks_exact_mut(size).zip(y_hat.chunks_exact(size)).zip(eta.chunks_exact(size))
-            {
-                let score: Vec<f64> = y_hat.iter().zip(&*x).map(|(y, x)| (y - x) / (to.sigma * to.sigma)).collect();
-                let squares = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>();
-                // A flat spot has no direction to go, and would take an infinite step.
-                if squares(&score) == 0.0 {
-                    continue;
-                }
-                let size = 2.0 * self.snr * self.snr * squares(eta) / squares(&score);
-                for (x, (score, eta)) in x.iter_mut().zip(score.iter().zip(eta)) {
-                    *x += size * score + (2.0 * size).sqrt() * eta;
-                }
+            for (i, x) in x.iter_mut().enumerate() {
+                let score = (y_hat[i] - *x) / (to.sigma * to.sigma);
+                *x += size * score + (2.0 * size).sqrt() * eta[i];
             }
         }
         Ok(x)
