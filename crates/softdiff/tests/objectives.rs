@@ -186,8 +186,10 @@ fn the_soft_loss_is_bounded_by_the_clean_loss_on_1000_random_batches() {
     }
 }
 
+type Score = fn(&[f64; 2]) -> [f64; 2];
+
 /// Three wrong scores of two variables.
-fn guesses() -> [fn(&[f64; 2]) -> [f64; 2]; 3] {
+fn guesses() -> [Score; 3] {
     [|x| [-x[0], -x[1]], |x| [(2.0 * x[0]).sin(), x[0] * x[1] / 3.0], |_| [0.4, -0.7]]
 }
 
