@@ -14,7 +14,7 @@ const NAIVE: f64 = 0.25;
 #[test]
 fn every_sampler_finds_the_mixture_with_a_small_trained_network() {
     let outcomes = play(&Effort { training: 1200, points: 1500, steps: 50 }).unwrap();
-    assert_eq!(outcomes.len(), 1 + 9 + 5);
+    assert_eq!(outcomes.len(), 1 + 10 + 5);
     for outcome in &outcomes {
         println!("{:<28} {:.4}", outcome.name, outcome.distance);
     }

@@ -117,6 +117,7 @@ fn every_sampler_converges_at_the_order_it_declares() {
         (Box::new(Momentum), 0.1),
         (Box::new(FlowMomentum), 0.1),
         (Box::new(Churn::deterministic()), 0.1),
+        (Box::new(Churn::rate(3.0)), 0.1),
         (Box::new(ReverseDiffusion), 0.1),
         (Box::new(EulerMaruyama), 0.1),
         (Box::new(Ancestral), 0.1),
@@ -143,6 +144,27 @@ fn the_naive_sampler_never_converges_because_its_variance_halves() {
 
 fn random_points(path: &Path, times: [f64; 2]) -> [Point; 2] {
     times.map(|t| Point::on(path, t).unwrap())
+}
+
+#[test]
+fn langevin_corrections_keep_the_marginals_up_to_their_step() {
+    let path = smooth_path();
+    let mut oracle = Oracle::gaussian(&path, vec![0.0], &[0.8]).unwrap();
+    let [from, to] = random_points(&path, [0.5005, 0.5]);
+    let c = to.map.apply(ONE, &[1.0]).unwrap()[0];
+    let truth = c * c * 0.64 + to.sigma * to.sigma;
+    // A correction is x <- a x + b eta, so many of them settle at the variance b^2 / (1 - a^2).
+    for (snr, margin) in [(0.16, 0.04), (0.04, 0.004)] {
+        let corrected = PredictorCorrector { predictor: Box::new(FlowMomentum), snr, corrections: 1 };
+        let mut step = |sampler: &dyn Sampler, x: f64, eta: f64| {
+            let stage = Stage { path: &path, from: &from, to: &to, eta: &[eta] };
+            sampler.step(&stage, &[x], &mut oracle, &mut Past::default()).unwrap()[0]
+        };
+        let a = step(&corrected, 1.0, 0.0) / step(&FlowMomentum, 1.0, 0.0);
+        let b = step(&corrected, 0.0, 1.0);
+        let ratio = b * b / (1.0 - a * a) / truth;
+        assert!((ratio - 1.0).abs() < margin, "snr {snr}: {ratio}");
+    }
 }
 
 #[test]
@@ -180,7 +202,7 @@ fn churn_one_is_naive_and_churn_zero_is_the_flow_where_noise_is_constant() {
     let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
     let mut step = |sampler: &dyn Sampler| sampler.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
     let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
-    assert!(close(&step(&Churn { churn: 1.0, s_noise: 1.0 }), &step(&Naive)));
+    assert!(close(&step(&Churn::part(1.0)), &step(&Naive)));
     let flow = step(&FlowMomentum);
     assert!(close(&step(&Churn::deterministic()), &flow));
     // Choice A6: at constant noise the Momentum Sampler adds none and is the same.
@@ -312,7 +334,7 @@ fn bad_input_is_a_typed_error_that_says_how_to_fix_it() {
     assert!(run(&Heun, &mut nan, vec![0.1]).contains("the denoiser's answer is not finite at time 1"));
     let mut short = |_: &[f64], _: f64| Ok(vec![]);
     assert!(run(&Naive, &mut short, vec![0.1]).contains("0 values, expected 1"));
-    assert!(run(&Churn { churn: 1.5, s_noise: 1.0 }, &mut half, vec![0.1]).contains("from 0"));
+    assert!(run(&Churn::part(1.5), &mut half, vec![0.1]).contains("from 0"));
     assert!(run(&Ddim { eta: -1.0 }, &mut half, vec![0.1]).contains("eta of 'ddim'"));
     let tolerance = Tolerance::of(0.0);
     assert!(run(&DormandPrince { tolerance, together: true }, &mut half, vec![0.1]).contains("above 0"));

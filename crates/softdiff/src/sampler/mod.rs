@@ -23,7 +23,7 @@ mod reverse_diffusion;
 mod run;
 
 pub use ancestral::Ancestral;
-pub use churn::Churn;
+pub use churn::{Churn, Fresh};
 pub use ddim::Ddim;
 pub use dormand_prince::{DormandPrince, Tolerance};
 pub use error::{Result, SamplerError};
@@ -202,7 +202,8 @@ pub fn general() -> Vec<Box<dyn Sampler>> {
         Box::new(Momentum),
         Box::new(FlowMomentum),
         Box::new(Churn::deterministic()),
-        Box::new(Churn { churn: 0.3, ..Churn::deterministic() }),
+        Box::new(Churn::part(0.3)),
+        Box::new(Churn::rate(5.0)),
         Box::new(Heun),
         Box::new(Multistep),
         Box::new(DormandPrince::default()),
