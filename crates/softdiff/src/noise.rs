@@ -173,7 +173,8 @@ impl Noise {
         match *self {
             Noise::Constant { .. } => 0.0,
             Noise::Geometric { smallest, largest, until } => {
-                if t >= until {
+                // Where noise grows to the end, the end has a slope too: that of the way back.
+                if t >= until && until < 1.0 {
                     0.0
                 } else {
                     2.0 * self.sigma(t).powi(2) * (largest / smallest).ln() / until

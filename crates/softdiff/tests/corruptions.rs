@@ -296,3 +296,46 @@ fn the_norm_of_the_papers_last_blur_is_its_golden_eigenvalue_squared() {
         }
     }
 }
+
+/// A batch of maps of one corruption at several levels, applied by the engine.
+#[test]
+fn the_engine_applies_every_corruption_and_its_gradient_is_the_adjoint() {
+    use softdiff::engine::cpu::Executor;
+    use softdiff::engine::{Graph, Params, Plan};
+    let mut stream = Stream::new(11, "engine");
+    for corruption in every_corruption() {
+        let levels = levels_of(&*corruption, 4);
+        let at: Vec<LinearMap> = levels.iter().map(|&l| corruption.at(l).unwrap()).collect();
+        let moving: Vec<LinearMap> = levels[1..4].iter().map(|&l| corruption.derivative(l).unwrap()).collect();
+        for maps in [at, moving] {
+            let name = corruption.describe();
+            let program = MapProgram::covering(&maps, SMALL).unwrap();
+            let n = maps.len();
+            let mut g = Graph::new();
+            let images = [n, SMALL.height, SMALL.width, SMALL.channels];
+            let (x, dy) = (g.input("x", images).unwrap(), g.input("dy", images).unwrap());
+            let parameters = program.inputs(&mut g, "map", n).unwrap();
+            let y_var = program.emit(&mut g, x, &parameters).unwrap();
+            let product = g.mul(y_var, dy).unwrap();
+            let loss = g.sum(product).unwrap();
+            let gradient = g.gradients(loss, &[x]).unwrap()[0];
+            let mut run = Executor::<f64>::new(Plan::new(&g, &[y_var, gradient]).unwrap());
+            let (x, dy) = (stream.normals(n * SMALL.len()), stream.normals(n * SMALL.len()));
+            // The identity needs no operation, so that its plan reads nothing of some inputs.
+            let _ = run.set("x", &x);
+            let _ = run.set("dy", &dy);
+            for (i, values) in program.batch_values(&maps).unwrap().iter().enumerate() {
+                run.set(&format!("map.{i}"), values).unwrap();
+            }
+            run.run(&Params::zeros(&g), 0, 0).unwrap();
+            let images = x.chunks(SMALL.len()).zip(dy.chunks(SMALL.len())).zip(&maps);
+            for (i, ((x, dy), map)) in images.enumerate() {
+                let part = i * SMALL.len()..(i + 1) * SMALL.len();
+                let y = map.apply(SMALL, x).unwrap();
+                assert!(largest_difference(&run.get(y_var).unwrap()[part.clone()], &y) < 1e-12, "{name}");
+                let back = map.adjoint(SMALL, dy).unwrap();
+                assert!(largest_difference(&run.get(gradient).unwrap()[part], &back) < 1e-12, "{name}");
+            }
+        }
+    }
+}

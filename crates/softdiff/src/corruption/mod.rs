@@ -11,6 +11,7 @@ mod boundary;
 mod composed;
 mod custom;
 mod decolour;
+mod emit;
 mod fading;
 mod heat;
 mod map;
@@ -25,6 +26,7 @@ pub use boundary::{Boundary, convolution_matrix};
 pub use composed::Composed;
 pub use custom::Custom;
 pub use decolour::{Decolourisation, Grey};
+pub use emit::MapProgram;
 pub use fading::{Fading, Unchanged};
 pub use heat::{HeatDissipation, cosine_basis};
 pub use map::LinearMap;
@@ -226,6 +228,14 @@ pub enum CorruptionError {
         clean: f64,
         /// Where it must end at the latest.
         full: f64,
+    },
+    /// Maps of different kinds where one structure is needed.
+    #[error("a map is a {first} at one time and a {second} at another; use one kind at all times, or dense matrices")]
+    Structures {
+        /// One kind.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
     },
     /// A file that holds no usable map.
     #[error("{path}: {problem}")]

@@ -1,0 +1,279 @@
+//! Linear maps in the engine: the structure of a [`LinearMap`] as operations, its numbers as tensors.
+//!
+//! A batch holds images at different times, whose maps share a structure and differ in numbers. The structure is a
+//! [`MapProgram`]; the numbers are tensors with a leading dimension of the batch, so that gradients flow through
+//! `C_t x` for every image at its own t (Soft Diffusion, Eq. 8-11). `emit` computes what [`LinearMap::apply`] does.
+
+use super::{CorruptionError, LinearMap, Shape};
+use crate::linalg::Matrix;
+use softdiff_engine::{Graph, Result as EngineResult, Var};
+
+/// The structure of linear maps on images of one shape, without their time-dependent numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MapProgram {
+    shape: Shape,
+    part: Part,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    Identity,
+    Scale,
+    /// `shared`: one matrix for rows and columns.
+    Separable {
+        shared: bool,
+    },
+    /// The bases do not depend on time; the gains do.
+    Spectral {
+        rows: Matrix,
+        cols: Matrix,
+    },
+    PixelDiagonal,
+    ChannelMix,
+    Dense,
+    Compose(Vec<Part>),
+    Sum(Vec<Part>),
+}
+
+impl MapProgram {
+    /// The structure of one map.
+    pub fn of(map: &LinearMap, shape: Shape) -> Result<Self, CorruptionError> {
+        map.check(shape)?;
+        Ok(MapProgram { shape, part: Part::of(map) })
+    }
+
+    /// The least structure that holds all of `maps`: identities and scales become whatever richer map they meet.
+    pub fn covering<'a>(maps: impl IntoIterator<Item = &'a LinearMap>, shape: Shape) -> Result<Self, CorruptionError> {
+        let nothing = MapProgram { shape, part: Part::Identity };
+        maps.into_iter().try_fold(nothing, |program, map| program.covering_also(map))
+    }
+
+    /// The least structure that holds `map` as well.
+    pub fn covering_also(self, map: &LinearMap) -> Result<Self, CorruptionError> {
+        map.check(self.shape)?;
+        Ok(MapProgram { shape: self.shape, part: self.part.joined(Part::of(map))? })
+    }
+
+    /// The structure `X -> G X G^T`.
+    pub fn symmetric_separable(shape: Shape) -> Self {
+        MapProgram { shape, part: Part::Separable { shared: true } }
+    }
+
+    /// The images it acts on.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Shapes of the tensors of numbers, without the dimension of the batch.
+    pub fn parameter_shapes(&self) -> Vec<Vec<usize>> {
+        let mut shapes = Vec::new();
+        self.part.shapes(self.shape, &mut shapes);
+        shapes
+    }
+
+    /// The numbers of one map, one list per tensor.
+    pub fn values(&self, map: &LinearMap) -> Result<Vec<Vec<f64>>, CorruptionError> {
+        map.check(self.shape)?;
+        let mut values = Vec::new();
+        self.part.values(map, self.shape, &mut values)?;
+        Ok(values)
+    }
+
+    /// The numbers of a batch of maps, one list per tensor with the maps one after the other.
+    pub fn batch_values(&self, maps: &[LinearMap]) -> Result<Vec<Vec<f64>>, CorruptionError> {
+        let mut batch = vec![Vec::new(); self.parameter_shapes().len()];
+        for map in maps {
+            for (all, one) in batch.iter_mut().zip(self.values(map)?) {
+                all.extend(one);
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Declares one input `name.i` per tensor, for the host to set from [`MapProgram::batch_values`].
+    pub fn inputs(&self, g: &mut Graph, name: &str, batch: usize) -> EngineResult<Vec<Var>> {
+        let shapes = self.parameter_shapes().into_iter().enumerate();
+        shapes.map(|(i, shape)| g.input(&format!("{name}.{i}"), [&[batch], &shape[..]].concat())).collect()
+    }
+
+    /// `C x` for images `x [n, h, w, c]` and the tensors of numbers, each with leading dimension n or 1.
+    pub fn emit(&self, g: &mut Graph, x: Var, parameters: &[Var]) -> EngineResult<Var> {
+        self.part.emit(g, self.shape, x, &mut parameters.iter().copied())
+    }
+}
+
+impl Part {
+    fn of(map: &LinearMap) -> Part {
+        match map {
+            LinearMap::Identity => Part::Identity,
+            LinearMap::Scale(_) => Part::Scale,
+            LinearMap::Separable { rows, cols } => Part::Separable { shared: rows == cols },
+            LinearMap::Spectral { rows, cols, .. } => Part::Spectral { rows: rows.clone(), cols: cols.clone() },
+            LinearMap::PixelDiagonal(_) => Part::PixelDiagonal,
+            LinearMap::ChannelMix(_) => Part::ChannelMix,
+            LinearMap::Dense(_) => Part::Dense,
+            LinearMap::Compose(parts) => Part::Compose(parts.iter().map(Part::of).collect()),
+            LinearMap::Sum(parts) => Part::Sum(parts.iter().map(Part::of).collect()),
+        }
+    }
+
+    fn joined(self, other: Part) -> Result<Part, CorruptionError> {
+        let pairwise =
+            |a: Vec<Part>, b: Vec<Part>| a.into_iter().zip(b).map(|(a, b)| a.joined(b)).collect::<Result<Vec<_>, _>>();
+        Ok(match (self, other) {
+            (Part::Separable { shared: a }, Part::Separable { shared: b }) => Part::Separable { shared: a && b },
+            (Part::Compose(a), Part::Compose(b)) if a.len() == b.len() => Part::Compose(pairwise(a, b)?),
+            (Part::Sum(a), Part::Sum(b)) if a.len() == b.len() => Part::Sum(pairwise(a, b)?),
+            (a, b) if a == b => a,
+            (Part::Identity, richer) | (richer, Part::Identity) => richer,
+            // A multiple of the identity has a place in every other structure but an empty one.
+            (Part::Scale, richer) | (richer, Part::Scale) => richer,
+            (a, b) => return Err(CorruptionError::Structures { first: a.name(), second: b.name() }),
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Part::Identity => "identity",
+            Part::Scale => "scale",
+            Part::Separable { .. } => "separable",
+            Part::Spectral { .. } => "spectral",
+            Part::PixelDiagonal => "pixel mask",
+            Part::ChannelMix => "channel mix",
+            Part::Dense => "dense",
+            Part::Compose(_) => "composition",
+            Part::Sum(_) => "sum",
+        }
+    }
+
+    fn shapes(&self, shape: Shape, out: &mut Vec<Vec<usize>>) {
+        let Shape { height, width, channels } = shape;
+        match self {
+            Part::Identity => {}
+            Part::Scale => out.push(vec![1, 1, 1]),
+            Part::Separable { shared: true } => out.push(vec![height, height]),
+            Part::Separable { shared: false } => out.extend([vec![height, height], vec![width, width]]),
+            Part::Spectral { .. } | Part::PixelDiagonal => out.push(vec![height, width, 1]),
+            Part::ChannelMix => out.push(vec![channels, channels]),
+            Part::Dense => out.push(vec![shape.len(), shape.len()]),
+            Part::Compose(parts) | Part::Sum(parts) => parts.iter().for_each(|part| part.shapes(shape, out)),
+        }
+    }
+
+    fn values(&self, map: &LinearMap, shape: Shape, out: &mut Vec<Vec<f64>>) -> Result<(), CorruptionError> {
+        match (self, map) {
+            (Part::Separable { shared: true }, LinearMap::Separable { rows, cols }) if rows == cols => {
+                out.push(rows.values().to_vec());
+            }
+            (Part::Separable { shared: false }, LinearMap::Separable { rows, cols }) => {
+                out.extend([rows.values().to_vec(), cols.values().to_vec()]);
+            }
+            (Part::Spectral { rows, cols }, LinearMap::Spectral { rows: b, cols: d, gains })
+                if rows == b && cols == d =>
+            {
+                out.push(gains.clone());
+            }
+            (Part::PixelDiagonal, LinearMap::PixelDiagonal(weights)) => out.push(weights.clone()),
+            (Part::ChannelMix, LinearMap::ChannelMix(matrix)) | (Part::Dense, LinearMap::Dense(matrix)) => {
+                out.push(matrix.values().to_vec());
+            }
+            (Part::Compose(parts), LinearMap::Compose(maps)) | (Part::Sum(parts), LinearMap::Sum(maps))
+                if parts.len() == maps.len() =>
+            {
+                for (part, map) in parts.iter().zip(maps) {
+                    part.values(map, shape, out)?;
+                }
+            }
+            (_, LinearMap::Identity) => self.multiple_of_identity(1.0, shape, out)?,
+            (_, LinearMap::Scale(factor)) => self.multiple_of_identity(*factor, shape, out)?,
+            _ => return Err(CorruptionError::Structures { first: self.name(), second: Part::of(map).name() }),
+        }
+        Ok(())
+    }
+
+    /// The numbers that make this structure `factor` times the identity.
+    fn multiple_of_identity(&self, factor: f64, shape: Shape, out: &mut Vec<Vec<f64>>) -> Result<(), CorruptionError> {
+        let diagonal = |n: usize, value: f64| Matrix::diagonal(&vec![value; n]).into_values();
+        match self {
+            Part::Identity if factor == 1.0 => {}
+            Part::Identity => return Err(CorruptionError::Structures { first: "identity", second: "scale" }),
+            Part::Scale => out.push(vec![factor]),
+            // G G^T = factor I.
+            Part::Separable { shared: true } if factor >= 0.0 => out.push(diagonal(shape.height, factor.sqrt())),
+            Part::Separable { shared: true } => {
+                return Err(CorruptionError::Structures { first: "symmetric separable", second: "negative scale" });
+            }
+            Part::Separable { shared: false } => {
+                out.extend([diagonal(shape.height, factor), diagonal(shape.width, 1.0)]);
+            }
+            Part::Spectral { .. } | Part::PixelDiagonal => out.push(vec![factor; shape.pixels()]),
+            Part::ChannelMix => out.push(diagonal(shape.channels, factor)),
+            Part::Dense => out.push(diagonal(shape.len(), factor)),
+            Part::Compose(parts) | Part::Sum(parts) => {
+                let rest = if matches!(self, Part::Sum(_)) { 0.0 } else { 1.0 };
+                // The factor goes to the first part that can hold it.
+                let first = parts.iter().position(|part| *part != Part::Identity).unwrap_or(0);
+                for (index, part) in parts.iter().enumerate() {
+                    part.multiple_of_identity(if index == first { factor } else { rest }, shape, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn emit(
+        &self,
+        g: &mut Graph,
+        shape: Shape,
+        x: Var,
+        parameters: &mut impl Iterator<Item = Var>,
+    ) -> EngineResult<Var> {
+        let mut next = || {
+            parameters.next().ok_or(softdiff_engine::Error::Unknown {
+                kind: "number tensor of a map",
+                name: self.name().into(),
+                suggestion: "; give as many as `parameter_shapes` lists".into(),
+            })
+        };
+        match self {
+            Part::Identity => Ok(x),
+            Part::Scale | Part::PixelDiagonal => {
+                let factor = next()?;
+                g.mul(x, factor)
+            }
+            Part::Separable { shared } => {
+                let rows = next()?;
+                let cols = if *shared { rows } else { next()? };
+                g.separable(x, rows, cols)
+            }
+            Part::Spectral { rows, cols } => {
+                let gains = next()?;
+                let fixed = |g: &mut Graph, m: Matrix| g.constant([1, m.rows(), m.cols()], m.into_values());
+                let (b, d) = (fixed(g, rows.clone())?, fixed(g, cols.clone())?);
+                let (bt, dt) = (fixed(g, rows.transposed())?, fixed(g, cols.transposed())?);
+                let spectrum = g.separable(x, b, d)?;
+                let damped = g.mul(spectrum, gains)?;
+                g.separable(damped, bt, dt)
+            }
+            Part::ChannelMix => {
+                let matrix = next()?;
+                g.channel_mix(x, matrix)
+            }
+            Part::Dense => {
+                let matrix = next()?;
+                let n = g.shape(x).first().copied().unwrap_or(1);
+                let flat = g.reshape(x, [n, shape.len(), 1])?;
+                let y = g.matmul(matrix, flat, [false, false])?;
+                g.reshape(y, [n, shape.height, shape.width, shape.channels])
+            }
+            Part::Compose(parts) => parts.iter().try_fold(x, |x, part| part.emit(g, shape, x, parameters)),
+            Part::Sum(parts) => {
+                let mut terms = Vec::with_capacity(parts.len());
+                for part in parts {
+                    terms.push((1.0, part.emit(g, shape, x, parameters)?));
+                }
+                g.combine(&terms)
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What can go wrong while sampling.
+
+use crate::corruption::CorruptionError;
+use crate::linalg::LinalgError;
+use crate::path::PathError;
+
+/// What can go wrong while sampling.
+#[derive(Debug, thiserror::Error)]
+pub enum SamplerError {
+    /// No steps.
+    #[error("sampling needs at least one step; give a number such as 280")]
+    NoSteps,
+    /// Times that do not run from corrupted to clean.
+    #[error("step {index} is to go from time {from} to {to}; times must fall, from 1 to 0")]
+    Times {
+        /// Which step.
+        index: usize,
+        /// Its start.
+        from: f64,
+        /// Its end.
+        to: f64,
+    },
+    /// Values that do not fit together.
+    #[error("{what} has {found} values, expected {expected}")]
+    Size {
+        /// What has the wrong size.
+        what: &'static str,
+        /// Values found.
+        found: usize,
+        /// Values that fit.
+        expected: usize,
+    },
+    /// NaN or infinity.
+    #[error(
+        "{what} is not finite at time {t} (value {index}); the network may have diverged: try an earlier checkpoint"
+    )]
+    NotFinite {
+        /// What is not finite.
+        what: &'static str,
+        /// When.
+        t: f64,
+        /// The first bad value.
+        index: usize,
+    },
+    /// A division by zero noise.
+    #[error(
+        "'{sampler}' divides by the noise, which is 0 at time {t}; start from a time with noise, or add some to the path"
+    )]
+    NoNoise {
+        /// Which sampler.
+        sampler: &'static str,
+        /// When.
+        t: f64,
+    },
+    /// Noise that grows towards the image.
+    #[error("noise grows from {from} to {to} on the way back; '{sampler}' needs a path whose noise never falls with t")]
+    NoiseGrows {
+        /// Which sampler.
+        sampler: &'static str,
+        /// sigma at the start of the step.
+        from: f64,
+        /// sigma at its end.
+        to: f64,
+    },
+    /// A sampler for `C = alpha I` on another corruption.
+    #[error("'{sampler}' works only where C_t is a number times the identity (VE, VP, sub-VP); use 'momentum' here")]
+    NotAScale {
+        /// Which sampler.
+        sampler: &'static str,
+    },
+    /// An option that makes no sense.
+    #[error("{option} of '{sampler}' is {value}; {remedy}")]
+    Option {
+        /// Which sampler.
+        sampler: &'static str,
+        /// Which option.
+        option: &'static str,
+        /// What was given.
+        value: f64,
+        /// What to give.
+        remedy: &'static str,
+    },
+    /// An adaptive solver that gave up.
+    #[error(
+        "the tolerance {tolerance} was not reached by time {t} within {evaluations} evaluations; give a larger tolerance, \
+         or a path without corners (monotone cubic)"
+    )]
+    Unreachable {
+        /// What was asked for.
+        tolerance: f64,
+        /// How far it came.
+        t: f64,
+        /// What it took.
+        evaluations: usize,
+    },
+    /// A denoiser that failed for its own reasons.
+    #[error("the denoiser failed: {0}")]
+    Denoiser(String),
+    /// A bad path or time.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A bad map.
+    #[error(transparent)]
+    Corruption(#[from] CorruptionError),
+    /// A covariance that cannot be used.
+    #[error(transparent)]
+    Matrix(#[from] LinalgError),
+    /// A network that could not be run.
+    #[error(transparent)]
+    Engine(#[from] softdiff_engine::Error),
+}
+
+/// The result of a sampler.
+pub type Result<T, E = SamplerError> = std::result::Result<T, E>;

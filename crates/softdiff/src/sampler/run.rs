@@ -1,0 +1,114 @@
+//! The sampling loop, the only one.
+
+use super::{Denoiser, Past, Point, Result, Sampler, SamplerError, Stage, check_finite};
+use crate::path::Path;
+use softdiff_engine::rng::Stream;
+
+/// Purpose of the samplers' noise in the engine's random streams: "SAMP".
+const SAMPLING: u32 = 0x5341_4D50;
+
+/// What the last step does (choice A8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ending {
+    /// It returns the clean prediction: score_sde's `noise_removal`.
+    #[default]
+    Denoised,
+    /// It is one of the sampler's own, to C = I and sigma = 0.
+    Stepped,
+    /// It is one of the sampler's own and ends where the path begins, with the noise that is there.
+    AtPathStart,
+}
+
+/// When to step, and how to end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampling {
+    /// Times from the most corrupted to 0; one more than there are steps.
+    pub times: Vec<f64>,
+    /// The last step.
+    pub ending: Ending,
+}
+
+impl Sampling {
+    /// `steps` steps of equal size in t, `t_i = 1 - i/N`, the last one returning the clean prediction.
+    pub fn uniform(steps: usize) -> Result<Self> {
+        if steps == 0 {
+            return Err(SamplerError::NoSteps);
+        }
+        let times = (0..=steps).map(|i| (steps - i) as f64 / steps as f64).collect();
+        Ok(Sampling { times, ending: Ending::default() })
+    }
+
+    /// The same steps with another ending.
+    pub fn ending(self, ending: Ending) -> Self {
+        Sampling { ending, ..self }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.times.len() < 2 {
+            return Err(SamplerError::NoSteps);
+        }
+        for (index, pair) in self.times.windows(2).enumerate() {
+            // Written so that NaN fails.
+            let falls = pair[0] > pair[1];
+            if !falls {
+                return Err(SamplerError::Times { index, from: pair[0], to: pair[1] });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes `x1`, one image per seed, back along the path.
+///
+/// Image i depends on its own start and `seeds[i]` only: its noise in step k is the engine's stream (seed, k).
+pub fn sample(
+    path: &Path,
+    sampler: &dyn Sampler,
+    denoiser: &mut dyn Denoiser,
+    x1: Vec<f64>,
+    seeds: &[u64],
+    sampling: &Sampling,
+) -> Result<Vec<f64>> {
+    sampling.check()?;
+    let size = path.shape().len();
+    if x1.len() != seeds.len() * size {
+        let expected = seeds.len() * size;
+        return Err(SamplerError::Size { what: "the start", found: x1.len(), expected });
+    }
+    check_finite("the start", &x1, sampling.times[0])?;
+    let steps = sampling.times.len() - 1;
+    let mut from = Point::on(path, sampling.times[0])?;
+    let (mut x, mut past) = (x1, Past::default());
+    for step in 0..steps {
+        let last = step + 1 == steps;
+        let to = match sampling.ending {
+            Ending::Denoised | Ending::Stepped if last => Point::clean(),
+            _ => Point::on(path, sampling.times[step + 1])?,
+        };
+        let finishing = last && sampling.ending == Ending::Denoised;
+        let draws = if finishing { 0 } else { sampler.draws() };
+        let eta = noise(seeds, step, draws, size);
+        let stage = Stage { path, from: &from, to: &to, eta: &eta };
+        x = if finishing {
+            sampler.finish(&stage, &x, denoiser)?
+        } else {
+            sampler.step(&stage, &x, denoiser, &mut past)?
+        };
+        check_finite("the sample", &x, to.t)?;
+        from = to;
+    }
+    Ok(x)
+}
+
+/// Noise `[draw][image][element]` of one step, each image from its own seed.
+fn noise(seeds: &[u64], step: usize, draws: usize, size: usize) -> Vec<f64> {
+    let mut eta = Vec::with_capacity(draws * seeds.len() * size);
+    let mut one = vec![0f32; size];
+    for draw in 0..draws {
+        for &seed in seeds {
+            Stream { seed, purpose: SAMPLING, step: step as u32 }.fill_normal((draw * size) as u64, &mut one);
+            eta.extend(one.iter().map(|&v| f64::from(v)));
+        }
+    }
+    eta
+}

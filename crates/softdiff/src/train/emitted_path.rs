@@ -1,0 +1,153 @@
+//! Paths in the engine: where the numbers of C_t and sigma_t come from.
+//!
+//! For samplers and tests the host works them out exactly and sets them as inputs ([`HostPath`]). For training they are
+//! looked up in the graph from a `t` drawn on the device ([`PathTable`]).
+
+use crate::corruption::{CorruptionError, LinearMap, MapProgram, Shape};
+use crate::objective::MomentVars;
+use crate::path::{Moment, Path, PathError};
+use softdiff_engine::{Graph, Result, Var};
+
+/// A path as operations.
+pub trait EmittedPath {
+    /// C_t and sigma_t for times `t [n]`; times outside [0, 1] count as its ends. `name` tells several apart.
+    fn moment(&self, g: &mut Graph, t: Var, shape: Shape, name: &str) -> Result<MomentVars>;
+}
+
+/// Rows of a table unless told otherwise.
+pub const TABLE_ROWS: usize = 1024;
+/// The largest table, in bytes of single precision.
+pub const TABLE_LIMIT: usize = 256 << 20;
+
+/// What is wrong with a table.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Fewer than two rows.
+    #[error("a table over time needs at least 2 rows, not {0}; {TABLE_ROWS} are usual")]
+    Rows(usize),
+    /// Too large.
+    #[error(
+        "a table of {rows} times needs {} MiB, more than {} MiB; take fewer rows, or a separable or diagonal corruption",
+        bytes >> 20, TABLE_LIMIT >> 20
+    )]
+    TooLarge {
+        /// Rows asked for.
+        rows: usize,
+        /// What they need.
+        bytes: usize,
+    },
+    /// A bad path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// Maps of different kinds.
+    #[error(transparent)]
+    Corruption(#[from] CorruptionError),
+}
+
+/// The numbers of a path at equally spaced times, linear in between: C_t is exact at the rows.
+///
+/// sigma_t is linear between the rows too, and one and the same for the noise and for the weights of the loss.
+#[derive(Debug, Clone)]
+pub struct PathTable {
+    program: MapProgram,
+    rows: usize,
+    /// One table `[rows, numbers]` per tensor; a single row where nothing depends on time.
+    tables: Vec<Vec<f64>>,
+    sigma: Vec<f64>,
+}
+
+impl PathTable {
+    /// The table of `path` at `rows` times from 0 to 1.
+    pub fn new(path: &Path, rows: usize) -> Result<Self, TableError> {
+        if rows < 2 {
+            return Err(TableError::Rows(rows));
+        }
+        let shape = path.shape();
+        let at = |row: usize| path.at(row as f64 / (rows - 1) as f64);
+        let mut program = MapProgram::of(&at(rows / 2)?.map, shape)?;
+        let size = |program: &MapProgram| -> usize {
+            program.parameter_shapes().iter().map(|s| s.iter().product::<usize>()).sum()
+        };
+        let bytes = rows.saturating_mul(size(&program)).saturating_mul(size_of::<f32>());
+        if bytes > TABLE_LIMIT {
+            return Err(TableError::TooLarge { rows, bytes });
+        }
+        for row in 0..rows {
+            program = program.covering_also(&at(row)?.map)?;
+        }
+        let mut tables = vec![Vec::new(); program.parameter_shapes().len()];
+        let mut sigma = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let moment = at(row)?;
+            sigma.push(moment.sigma);
+            for (table, values) in tables.iter_mut().zip(program.values(&moment.map)?) {
+                table.extend(values);
+            }
+        }
+        for table in &mut tables {
+            let width = table.len() / rows;
+            if table.chunks(width.max(1)).all(|row| *row == table[..width]) {
+                table.truncate(width);
+            }
+        }
+        Ok(PathTable { program, rows, tables, sigma })
+    }
+}
+
+impl EmittedPath for PathTable {
+    fn moment(&self, g: &mut Graph, t: Var, _: Shape, _: &str) -> Result<MomentVars> {
+        let n = g.shape(t).numel();
+        let position = g.scale(t, (self.rows - 1) as f64)?;
+        let mut parameters = Vec::with_capacity(self.tables.len());
+        for (values, shape) in self.tables.iter().zip(self.program.parameter_shapes()) {
+            let width: usize = shape.iter().product();
+            if values.len() == width {
+                parameters.push(g.constant([&[1], &shape[..]].concat(), values.clone())?);
+                continue;
+            }
+            let table = g.constant([self.rows, width], values.clone())?;
+            let row = g.interpolate(table, position)?;
+            parameters.push(g.reshape(row, [&[n], &shape[..]].concat())?);
+        }
+        let table = g.constant([self.rows, 1], self.sigma.clone())?;
+        let sigma = g.interpolate(table, position)?;
+        let sigma = g.reshape(sigma, [n, 1, 1, 1])?;
+        Ok(MomentVars { program: self.program.clone(), parameters, sigma })
+    }
+}
+
+/// A path whose numbers the host sets as inputs: `name.map.i` and `name.sigma`.
+#[derive(Debug, Clone)]
+pub struct HostPath {
+    program: MapProgram,
+}
+
+impl HostPath {
+    /// The structure of `path` at all of `times`.
+    pub fn new(path: &Path, times: &[f64]) -> Result<Self, TableError> {
+        let mut maps = Vec::with_capacity(times.len());
+        for &t in times {
+            maps.push(path.at(t)?.map);
+        }
+        Ok(HostPath { program: MapProgram::covering(&maps, path.shape())? })
+    }
+
+    /// Names and values of the inputs for a batch of times; those below 0 count as 0.
+    pub fn inputs(&self, path: &Path, times: &[f64], name: &str) -> Result<Vec<(String, Vec<f64>)>, TableError> {
+        let moments: Vec<Moment> = times.iter().map(|t| path.at(t.clamp(0.0, 1.0))).collect::<Result<_, _>>()?;
+        let (maps, sigma): (Vec<LinearMap>, Vec<f64>) = moments.into_iter().map(|m| (m.map, m.sigma)).unzip();
+        let numbers = self.program.batch_values(&maps)?.into_iter().enumerate();
+        let mut inputs: Vec<_> = numbers.map(|(i, values)| (format!("{name}.map.{i}"), values)).collect();
+        inputs.push((format!("{name}.sigma"), sigma));
+        Ok(inputs)
+    }
+}
+
+impl EmittedPath for HostPath {
+    fn moment(&self, g: &mut Graph, t: Var, _: Shape, name: &str) -> Result<MomentVars> {
+        let n = g.shape(t).numel();
+        let parameters = self.program.inputs(g, &format!("{name}.map"), n)?;
+        let sigma = g.input(&format!("{name}.sigma"), [n, 1, 1, 1])?;
+        Ok(MomentVars { program: self.program.clone(), parameters, sigma })
+    }
+}

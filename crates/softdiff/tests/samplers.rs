@@ -1,0 +1,353 @@
+//! The samplers against closed forms: Gaussian data, whose E[x0 | x_t] is known.
+
+use softdiff::corruption::{Blur, Boundary, Fading, Shape};
+use softdiff::curve::{Curve, Interpolation};
+use softdiff::linalg::Matrix;
+use softdiff::noise::{Alpha, Noise};
+use softdiff::path::{LevelSchedule, Path};
+use softdiff::random::Stream;
+use softdiff::sampler::*;
+
+const ONE: Shape = Shape { height: 1, width: 1, channels: 1 };
+
+/// Standard deviation at the end, for one value of deviation `start` at t = 1 and a denoiser linear in x.
+///
+/// x' = a x + b eta in every step, so the variance is followed exactly: a from (1, 0), b from (0, 1).
+fn final_deviation(path: &Path, sampler: &dyn Sampler, s: f64, steps: usize, ending: Ending) -> f64 {
+    let mut oracle = Oracle::gaussian(path, vec![0.0], &[s]).unwrap();
+    let Sampling { times, .. } = Sampling::uniform(steps).unwrap();
+    let start = path.at(1.0).unwrap();
+    let c = start.map.apply(ONE, &[1.0]).unwrap()[0];
+    let mut variance = c * c * s * s + start.sigma * start.sigma;
+    // A multistep sampler has a memory and no noise: follow one start instead.
+    let (mut x, mut past) = (vec![variance.sqrt()], Past::default());
+    for i in 0..steps {
+        let from = Point::on(path, times[i]).unwrap();
+        let last = i + 1 == steps;
+        let to =
+            if last && ending != Ending::AtPathStart { Point::clean() } else { Point::on(path, times[i + 1]).unwrap() };
+        if sampler.draws() == 0 {
+            x = sampler.step(&Stage { path, from: &from, to: &to, eta: &[] }, &x, &mut oracle, &mut past).unwrap();
+            variance = x[0] * x[0];
+            continue;
+        }
+        let mut step = |x: f64, eta: f64| {
+            let stage = Stage { path, from: &from, to: &to, eta: &[eta] };
+            sampler.step(&stage, &[x], &mut oracle, &mut Past::default()).unwrap()[0]
+        };
+        let (a, b) = (step(1.0, 0.0), step(0.0, 1.0));
+        let b = if last && ending == Ending::Denoised { 0.0 } else { b };
+        variance = a * a * variance + b * b;
+    }
+    variance.sqrt()
+}
+
+/// The golden path for one frequency, with a knot at every time of an N-step grid.
+fn golden_path(frequency: f64, steps: usize) -> Path {
+    let (n, tn, b0, bmax) = (64.0, 0.2, 0.3f64, 23.0f64);
+    let faded = |i: usize| {
+        let t = i as f64 / steps as f64;
+        let u = (t - tn) / (1.0 - tn);
+        let blur = if t <= tn { 0.0 } else { b0 * ((bmax / b0).powf(u) - 1.0) / (1.0 - b0 / bmax) };
+        1.0 - (-(blur * std::f64::consts::PI * frequency / n).powi(2) / 2.0).exp()
+    };
+    let curve = Curve::uniform((0..=steps).map(faded).collect(), Interpolation::Linear).unwrap();
+    let noise = Noise::Geometric { smallest: 0.01, largest: 0.1, until: tn };
+    Path::new(vec![(Box::new(Fading::new(ONE)), LevelSchedule::Curve { curve, start: 0.0 })], noise).unwrap()
+}
+
+#[test]
+fn samplers_on_the_gaussian_oracle_equal_the_golden_ones() {
+    let golden: serde_json::Value = serde_json::from_str(include_str!("golden/gaussian_oracle.json")).unwrap();
+    let mut compared = 0;
+    for (table, from_path) in [("samplers", false), ("samplers_stop_at_smin", true)] {
+        for (kind, by_steps) in golden[table].as_object().unwrap() {
+            let (sampler, ending): (&dyn Sampler, _) = match kind.as_str() {
+                "naive" => (&Naive, Ending::Stepped),
+                "momentum" => (&Momentum, Ending::Stepped),
+                "pf_momentum" => (&FlowMomentum, Ending::Stepped),
+                "momentum_denoise" => (&Momentum, Ending::Denoised),
+                other => panic!("unknown sampler {other}"),
+            };
+            let ending = if from_path && ending == Ending::Stepped { Ending::AtPathStart } else { ending };
+            if from_path && ending == Ending::Denoised {
+                continue;
+            }
+            for (steps, by_frequency) in by_steps.as_object().unwrap() {
+                for (frequency, expected) in by_frequency.as_object().unwrap() {
+                    let (steps, f): (usize, f64) = (steps.parse().unwrap(), frequency.parse().unwrap());
+                    let s = 7.68 / f;
+                    let truth = if from_path { (s * s + 1e-4).sqrt() } else { s };
+                    let found = final_deviation(&golden_path(f, steps), sampler, s, steps, ending) / truth;
+                    let expected = expected.as_f64().unwrap();
+                    let error = (found - expected).abs() / expected;
+                    assert!(error < 1e-10, "{table} {kind} N = {steps} f = {f}: {found} not {expected}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared >= 7 * 4 * 4, "{compared}");
+}
+
+/// C = (1 - 0.9 sin^2) I and growing noise: everything smooth.
+fn smooth_path() -> Path {
+    let stage = (Box::new(Fading::new(ONE)) as Box<_>, LevelSchedule::SineSquared { largest: 0.9 });
+    Path::new(vec![stage], Noise::Geometric { smallest: 0.05, largest: 0.5, until: 1.0 }).unwrap()
+}
+
+/// Slope of ln(error) over ln(step).
+fn observed_order(path: &Path, sampler: &dyn Sampler) -> f64 {
+    let truth = (0.8f64 * 0.8 + 0.05 * 0.05).sqrt();
+    let points: Vec<(f64, f64)> = [256, 512, 1024, 2048, 4096]
+        .map(|n| {
+            let found = final_deviation(path, sampler, 0.8, n, Ending::AtPathStart);
+            (-(n as f64).ln(), (found - truth).abs().ln())
+        })
+        .to_vec();
+    let mean = |f: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(f).sum::<f64>() / points.len() as f64;
+    let (x, y) = (mean(&|p| p.0), mean(&|p| p.1));
+    mean(&|p| (p.0 - x) * (p.1 - y)) / mean(&|p| (p.0 - x).powi(2))
+}
+
+#[test]
+fn every_sampler_converges_at_the_order_it_declares() {
+    let path = smooth_path();
+    let samplers: Vec<(Box<dyn Sampler>, f64)> = vec![
+        (Box::new(Momentum), 0.1),
+        (Box::new(FlowMomentum), 0.1),
+        (Box::new(Churn::deterministic()), 0.1),
+        (Box::new(Churn::rate(3.0)), 0.1),
+        (Box::new(ReverseDiffusion), 0.1),
+        (Box::new(EulerMaruyama), 0.1),
+        (Box::new(Ancestral), 0.1),
+        (Box::new(Ddim { eta: 0.0 }), 0.1),
+        (Box::new(Ddim { eta: 0.5 }), 0.1),
+        (Box::new(Heun), 0.2),
+        (Box::new(Multistep), 0.2),
+    ];
+    for (sampler, margin) in samplers {
+        let found = observed_order(&path, &*sampler);
+        println!("{}: order {found:.3}", sampler.name());
+        assert!((found - f64::from(sampler.order())).abs() < margin, "{}: {found}", sampler.name());
+    }
+}
+
+#[test]
+fn the_naive_sampler_never_converges_because_its_variance_halves() {
+    for steps in [256, 1024, 4096] {
+        let found = final_deviation(&golden_path(32.0, steps), &Naive, 7.68 / 32.0, steps, Ending::Denoised);
+        let ratio = found / (7.68 / 32.0);
+        assert!((ratio - 0.5f64.sqrt()).abs() < 0.02, "{steps} steps: {ratio}");
+    }
+}
+
+fn random_points(path: &Path, times: [f64; 2]) -> [Point; 2] {
+    times.map(|t| Point::on(path, t).unwrap())
+}
+
+#[test]
+fn langevin_corrections_keep_the_marginals_up_to_their_step() {
+    let path = smooth_path();
+    let mut oracle = Oracle::gaussian(&path, vec![0.0], &[0.8]).unwrap();
+    let [from, to] = random_points(&path, [0.5005, 0.5]);
+    let c = to.map.apply(ONE, &[1.0]).unwrap()[0];
+    let truth = c * c * 0.64 + to.sigma * to.sigma;
+    // A correction is x <- a x + b eta, so many of them settle at the variance b^2 / (1 - a^2).
+    for (snr, margin) in [(0.16, 0.04), (0.04, 0.004)] {
+        let corrected = PredictorCorrector { predictor: Box::new(FlowMomentum), snr, corrections: 1 };
+        let mut step = |sampler: &dyn Sampler, x: f64, eta: f64| {
+            let stage = Stage { path: &path, from: &from, to: &to, eta: &[eta] };
+            sampler.step(&stage, &[x], &mut oracle, &mut Past::default()).unwrap()[0]
+        };
+        let a = step(&corrected, 1.0, 0.0) / step(&FlowMomentum, 1.0, 0.0);
+        let b = step(&corrected, 0.0, 1.0);
+        let ratio = b * b / (1.0 - a * a) / truth;
+        assert!((ratio - 1.0).abs() < margin, "snr {snr}: {ratio}");
+    }
+}
+
+#[test]
+fn momentum_with_identity_corruption_is_reverse_diffusion() {
+    let shape = Shape::new(4, 4, 3);
+    let path = Path::variance_exploding(shape, 0.01, 50.0).unwrap();
+    let mut stream = Stream::new(1, "reverse");
+    let mut prediction = |_: &[f64], t: f64| Ok(Stream::new((t * 1e6) as u64, "x0").normals(48));
+    for times in [[1.0, 0.99], [0.5, 0.4], [0.01, 0.0]] {
+        let [from, to] = random_points(&path, times);
+        let (x, eta) = (stream.normals(48), stream.normals(48));
+        let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
+        let momentum = Momentum.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
+        let reverse = ReverseDiffusion.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
+        // score_sde's own words: x + (sigma^2 - sigma'^2) score + sqrt(sigma^2 - sigma'^2) z.
+        let x0_hat = prediction(&x, from.t).unwrap();
+        let g2 = from.sigma.powi(2) - to.sigma.powi(2);
+        for i in 0..48 {
+            let published = x[i] + g2 * (x0_hat[i] - x[i]) / from.sigma.powi(2) + g2.sqrt() * eta[i];
+            assert!((momentum[i] - published).abs() < 1e-12 * (1.0 + published.abs()), "{times:?}");
+            assert!((reverse[i] - published).abs() < 1e-12 * (1.0 + published.abs()), "{times:?}");
+        }
+    }
+}
+
+#[test]
+fn churn_one_is_naive_and_churn_zero_is_the_flow_where_noise_is_constant() {
+    let shape = Shape::new(6, 6, 1);
+    let blur = Box::new(Blur::new(shape, Boundary::Zero, 4.0).unwrap());
+    let path = Path::two_stage(blur, vec![0.01, 1.0, 4.0], Interpolation::Linear).unwrap();
+    let mut stream = Stream::new(2, "churn");
+    let (x, eta, x0) = (stream.normals(36), stream.normals(36), stream.normals(36));
+    let mut prediction = |_: &[f64], _: f64| Ok(x0.clone());
+    let [from, to] = random_points(&path, [0.9, 0.7]);
+    let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
+    let mut step = |sampler: &dyn Sampler| sampler.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
+    let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
+    assert!(close(&step(&Churn::part(1.0)), &step(&Naive)));
+    let flow = step(&FlowMomentum);
+    assert!(close(&step(&Churn::deterministic()), &flow));
+    // Choice A6: at constant noise the Momentum Sampler adds none and is the same.
+    assert!(close(&step(&Momentum), &flow));
+}
+
+#[test]
+fn ddpm_and_ddim_are_their_published_updates() {
+    let path = Path::variance_preserving(ONE, Alpha::COSINE).unwrap();
+    let [from, to] = random_points(&path, [0.6, 0.55]);
+    let (x, x0, eta) = (0.7, -0.3, 1.1);
+    let bar = |point: &Point| 1.0 - point.sigma * point.sigma;
+    let (a, a_next) = (bar(&from), bar(&to));
+    let stage = Stage { path: &path, from: &from, to: &to, eta: &[eta] };
+    let step = |sampler: &dyn Sampler| {
+        sampler.step(&stage, &[x], &mut |_: &[f64], _: f64| Ok(vec![x0]), &mut Past::default()).unwrap()[0]
+    };
+    // Ho et al. 2020, Eq. 7: beta = 1 - a / a'.
+    let beta = 1.0 - a / a_next;
+    let mean = a_next.sqrt() * beta / (1.0 - a) * x0 + (1.0 - beta).sqrt() * (1.0 - a_next) / (1.0 - a) * x;
+    let ddpm = mean + (beta * (1.0 - a_next) / (1.0 - a)).sqrt() * eta;
+    assert!((step(&Ancestral) - ddpm).abs() < 1e-12);
+    assert!((step(&Ddim { eta: 1.0 }) - ddpm).abs() < 1e-12);
+    // Song, Meng, Ermon 2021, Eq. 12 and 16 with eta = 0 and 0.4.
+    let eps = (x - a.sqrt() * x0) / (1.0 - a).sqrt();
+    for share in [0.0, 0.4] {
+        let s = share * ((1.0 - a_next) / (1.0 - a)).sqrt() * (1.0 - a / a_next).sqrt();
+        let ddim = a_next.sqrt() * x0 + (1.0 - a_next - s * s).sqrt() * eps + s * eta;
+        assert!((step(&Ddim { eta: share }) - ddim).abs() < 1e-12);
+    }
+    // score_sde's VP reverse diffusion: x - f + G^2 score + G z with f = (sqrt(1 - beta) - 1) x, G^2 = beta.
+    let score = (a.sqrt() * x0 - x) / (1.0 - a);
+    let reverse = x - ((1.0 - beta).sqrt() - 1.0) * x + beta * score + beta.sqrt() * eta;
+    assert!((step(&ReverseDiffusion) - reverse).abs() < 1e-12);
+}
+
+#[test]
+fn dormand_prince_meets_its_tolerance() {
+    let path = smooth_path();
+    let (s, sigma0) = (0.8f64, 0.05f64);
+    for tolerance in [1e-4, 1e-6, 1e-8, 1e-10] {
+        let sampler = DormandPrince { tolerance: Tolerance::of(tolerance), together: false };
+        let found = final_deviation(&path, &sampler, s, 1, Ending::AtPathStart);
+        let error = (found - (s * s + sigma0 * sigma0).sqrt()).abs();
+        println!("tolerance {tolerance:e}: error {error:e}");
+        assert!(error < tolerance, "{tolerance}: {error}");
+    }
+    let strict = Tolerance { relative: 1e-14, absolute: 1e-14, evaluations: 60 };
+    let sampler = DormandPrince { tolerance: strict, together: false };
+    let mut oracle = Oracle::gaussian(&path, vec![0.0], &[s]).unwrap();
+    let run = sample(&path, &sampler, &mut oracle, vec![0.3], &[1], &Sampling::uniform(1).unwrap());
+    assert!(matches!(run, Err(SamplerError::Unreachable { .. })));
+}
+
+#[test]
+fn flow_likelihoods_of_gaussians_are_exact_and_hutchinsons_are_close() {
+    let shape = Shape::new(2, 2, 1);
+    let blur = Box::new(Blur::new(shape, Boundary::Reflect, 1.5).unwrap());
+    let path = Path::simultaneous(blur, vec![0.01, 0.7, 1.5], Interpolation::MonotoneCubic).unwrap();
+    let mut stream = Stream::new(4, "likelihood");
+    let a = Matrix::from_fn(4, 4, |_, _| stream.normal());
+    let covariance = a.times_transposed(&a).combined(0.1, &Matrix::identity(4), 0.2);
+    let part = GaussianPart { weight: 1.0, mean: vec![0.3, -0.2, 0.1, 0.4], covariance };
+    let mut oracle = Oracle::new(&path, vec![part.clone()]).unwrap();
+    let last = std::cell::RefCell::new(Oracle::new(&path, vec![part]).unwrap());
+    let log_p1 = |x: &[f64]| last.borrow_mut().log_density(x, 1.0).unwrap();
+    let x = stream.normals(4);
+    let truth = oracle.log_density(&x, 0.0).unwrap();
+    let mut find = |trace| log_likelihood(&path, &mut oracle, &x, &log_p1, trace, Tolerance::of(1e-8)).unwrap().nats;
+    let exact = find(Trace::Exact);
+    println!("exact trace: {exact} against {truth}");
+    assert!((exact - truth).abs() < 1e-5, "{exact} not {truth}");
+    let estimates: Vec<f64> = (0..64).map(|seed| find(Trace::Hutchinson { probes: 4, seed })).collect();
+    let mean = estimates.iter().sum::<f64>() / 64.0;
+    let variance = estimates.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / 63.0;
+    println!("Hutchinson: {mean} +- {}", (variance / 64.0).sqrt());
+    assert!((mean - truth).abs() < 4.0 * (variance / 64.0).sqrt(), "{mean} not {truth}");
+}
+
+#[test]
+fn an_image_does_not_depend_on_its_company() {
+    let shape = Shape::new(2, 2, 1);
+    let path = Path::variance_preserving(shape, Alpha::COSINE).unwrap();
+    let mut oracle = Oracle::gaussian(&path, vec![0.1; 4], &[0.5, 0.4, 0.3, 0.2]).unwrap();
+    let sampling = Sampling { times: vec![0.99, 0.7, 0.4, 0.2, 0.0], ending: Ending::Denoised };
+    let x1 = Stream::new(5, "start").normals(12);
+    for sampler in general().into_iter().chain(special()) {
+        let mut run =
+            |x: &[f64], seeds: &[u64]| sample(&path, &*sampler, &mut oracle, x.to_vec(), seeds, &sampling).unwrap();
+        let together = run(&x1, &[7, 8, 9]);
+        assert_eq!(run(&x1[4..8], &[8]), together[4..8], "{}", sampler.name());
+        if sampler.draws() > 0 {
+            assert_ne!(run(&x1[4..8], &[18]), together[4..8], "{}", sampler.name());
+        }
+    }
+}
+
+#[test]
+fn the_evaluations_of_a_step_are_those_declared() {
+    let path = Path::variance_preserving(ONE, Alpha::COSINE).unwrap();
+    let [from, to] = random_points(&path, [0.6, 0.55]);
+    for sampler in general().into_iter().chain(special()) {
+        let mut count = 0;
+        let mut denoiser = |x: &[f64], _: f64| {
+            count += 1;
+            Ok(x.iter().map(|x| 0.5 * x).collect())
+        };
+        let stage = Stage { path: &path, from: &from, to: &to, eta: &[0.3, 0.4] };
+        sampler.step(&stage, &[0.2], &mut denoiser, &mut Past::default()).unwrap();
+        let fits = if sampler.name() == "dormand-prince" { count >= 6 } else { count == sampler.evaluations() };
+        assert!(fits, "{}: {count}", sampler.name());
+    }
+}
+
+#[test]
+fn bad_input_is_a_typed_error_that_says_how_to_fix_it() {
+    let path = smooth_path();
+    let blur = Box::new(Blur::new(Shape::new(4, 4, 1), Boundary::Zero, 2.0).unwrap());
+    let blurred = Path::two_stage(blur, vec![0.01, 2.0], Interpolation::Linear).unwrap();
+    let mut half = |x: &[f64], _: f64| Ok(x.iter().map(|x| 0.5 * x).collect());
+    let five = Sampling::uniform(5).unwrap();
+    assert!(matches!(Sampling::uniform(0), Err(SamplerError::NoSteps)));
+    let run = |sampler: &dyn Sampler, denoiser: &mut dyn Denoiser, x: Vec<f64>| {
+        sample(&path, sampler, denoiser, x, &[1], &five).unwrap_err().to_string()
+    };
+    assert!(run(&Momentum, &mut half, vec![0.0; 2]).contains("2 values, expected 1"));
+    assert!(run(&Momentum, &mut half, vec![f64::NAN]).contains("the start is not finite"));
+    let mut nan = |x: &[f64], _: f64| Ok(vec![f64::NAN; x.len()]);
+    assert!(run(&Heun, &mut nan, vec![0.1]).contains("the denoiser's answer is not finite at time 1"));
+    let mut short = |_: &[f64], _: f64| Ok(vec![]);
+    assert!(run(&Naive, &mut short, vec![0.1]).contains("0 values, expected 1"));
+    assert!(run(&Churn::part(1.5), &mut half, vec![0.1]).contains("from 0"));
+    assert!(run(&Ddim { eta: -1.0 }, &mut half, vec![0.1]).contains("eta of 'ddim'"));
+    let tolerance = Tolerance::of(0.0);
+    assert!(run(&DormandPrince { tolerance, together: true }, &mut half, vec![0.1]).contains("above 0"));
+    let rising = Sampling { times: vec![0.5, 0.7, 0.0], ..five.clone() };
+    let error = sample(&path, &Momentum, &mut half, vec![0.0], &[1], &rising);
+    assert!(matches!(error, Err(SamplerError::Times { index: 0, .. })));
+    for sampler in special().iter().filter(|s| s.name() != "predictor-corrector") {
+        let error = sample(&blurred, &**sampler, &mut half, vec![0.0; 16], &[1], &five);
+        assert!(matches!(error, Err(SamplerError::NotAScale { .. })), "{}", sampler.name());
+    }
+    let silent = Noise::Constant { sigma: 0.0 };
+    let fade = LevelSchedule::SineSquared { largest: 0.9 };
+    let silent = Path::new(vec![(Box::new(Fading::new(ONE)), fade)], silent).unwrap();
+    let error = sample(&silent, &Momentum, &mut half, vec![0.1], &[1], &five);
+    assert!(matches!(error, Err(SamplerError::NoNoise { .. })));
+}
