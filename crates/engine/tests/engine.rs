@@ -11,6 +11,9 @@ fn network(g: &mut Graph) -> Result<(Var, Vec<Var>)> {
     let w0 = g.param("conv0.weight", [40, 3, 3, 3], Init::Uniform { bound: 0.3 })?;
     let b0 = g.param("conv0.bias", [40], Init::Constant(0.1))?;
     let h = g.conv2d(x, w0, Some(b0), Window::same(3))?;
+    // Wide enough for Winograd's tiles.
+    let wide = g.param("wide.weight", [40, 3, 3, 40], Init::Uniform { bound: 0.05 })?;
+    let h = g.conv2d(h, wide, None, Window::same(3))?;
     let gamma = g.param("norm.weight", [40], Init::Constant(1.0))?;
     let beta = g.param("norm.bias", [40], Init::Constant(0.0))?;
     let h = g.group_norm(h, gamma, beta, 10, 1e-6, true)?;
