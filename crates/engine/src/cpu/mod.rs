@@ -5,6 +5,7 @@ mod executor;
 pub(crate) mod gemm;
 pub(crate) mod simd;
 pub(crate) mod tile;
+pub mod vector;
 mod winograd;
 
 pub use executor::{Executor, NodeTime};

@@ -43,26 +43,35 @@ pub fn isa() -> Isa {
 /// Compiles a function once per instruction set and calls the best: plain loops, vectorised by the compiler.
 macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident<T: Scalar>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
-        $(#[$meta])*
+        $crate::cpu::simd::vectorized!(@each [$(#[$meta])*] [$vis] $name [<T: Scalar>] [::<T>]
+            [$($arg: $ty),*] [$($arg),*] [$($ret)?] $body);
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $crate::cpu::simd::vectorized!(@each [$(#[$meta])*] [$vis] $name [] []
+            [$($arg: $ty),*] [$($arg),*] [$($ret)?] $body);
+    };
+    (@each [$($meta:tt)*] [$vis:vis] $name:ident [$($generics:tt)*] [$($turbofish:tt)*]
+        [$($arg:ident: $ty:ty),*] [$($pass:ident),*] [$($ret:ty)?] $body:block) => {
+        $($meta)*
         #[allow(unsafe_code, clippy::too_many_arguments)]
-        $vis fn $name<T: Scalar>($($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name $($generics)* ($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
-            fn body<T: Scalar>($($arg: $ty),*) $(-> $ret)? $body
+            fn body $($generics)* ($($arg: $ty),*) $(-> $ret)? $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-                fn avx512<T: Scalar>($($arg: $ty),*) $(-> $ret)? { body::<T>($($arg),*) }
+                fn avx512 $($generics)* ($($arg: $ty),*) $(-> $ret)? { body $($turbofish)* ($($pass),*) }
                 #[target_feature(enable = "avx2,fma")]
-                fn avx2<T: Scalar>($($arg: $ty),*) $(-> $ret)? { body::<T>($($arg),*) }
+                fn avx2 $($generics)* ($($arg: $ty),*) $(-> $ret)? { body $($turbofish)* ($($pass),*) }
                 match $crate::cpu::simd::isa() {
                     // SAFETY: `isa` found the features that the function is compiled for.
-                    $crate::cpu::simd::Isa::Avx512 => return unsafe { avx512::<T>($($arg),*) },
+                    $crate::cpu::simd::Isa::Avx512 => return unsafe { avx512 $($turbofish)* ($($pass),*) },
                     // SAFETY: as above.
-                    $crate::cpu::simd::Isa::Avx2 => return unsafe { avx2::<T>($($arg),*) },
+                    $crate::cpu::simd::Isa::Avx2 => return unsafe { avx2 $($turbofish)* ($($pass),*) },
                     $crate::cpu::simd::Isa::Portable => {}
                 }
             }
-            body::<T>($($arg),*)
+            body $($turbofish)* ($($pass),*)
         }
     };
 }

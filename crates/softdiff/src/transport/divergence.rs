@@ -1,9 +1,9 @@
 //! The debiased Sinkhorn divergence `S(x, y) = W(x, y) - (W(x, x) + W(y, y)) / 2`.
 
-use super::exponential::exponential;
 use super::sinkhorn::{check_cost, sinkhorn};
 use super::{Estimate, SinkhornOptions, TransportError, check_clouds, squared_distances};
 use crate::linalg::{Matrix, dot};
+use softdiff_engine::cpu::vector::exponential;
 
 /// Both kinds of divergence; they are different numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]

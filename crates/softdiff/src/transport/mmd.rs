@@ -1,8 +1,8 @@
 //! Maximum mean discrepancy with a Gaussian kernel.
 
-use super::exponential::exponential;
 use super::{Estimate, TransportError, check_clouds, squared_distances};
 use crate::linalg::Matrix;
+use softdiff_engine::cpu::vector::exponential;
 
 /// Width of the kernel `exp(-|x - y|^2 / 2 h^2)`.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]

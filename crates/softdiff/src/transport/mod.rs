@@ -8,14 +8,12 @@ mod assignment;
 mod bures;
 mod cost;
 mod divergence;
-mod exponential;
 mod mmd;
 mod newton;
 mod paired;
 mod relaxation;
 mod sinkhorn;
 mod sliced;
-mod vectors;
 
 pub use assignment::{Assignment, assignment, exact};
 pub use bures::bures;

@@ -10,12 +10,12 @@
 //! theory of successive over-relaxation). And where even that would take thousands of passes, as for entropies so small
 //! that the plan is nearly a matching, Newton steps finish ([`super::newton`]).
 
-use super::exponential::exponential;
 use super::newton::finish_by_newton;
 use super::relaxation::Relaxation;
-use super::vectors::{ROWS, add_four, four_products, least_difference, spread};
 use super::{Estimate, TransportError};
 use crate::linalg::{Matrix, dot};
+use softdiff_engine::cpu::vector::gibbs_row;
+use softdiff_engine::cpu::vector::{ROWS, add_four, four_products, least_difference, spread};
 
 /// How to run Sinkhorn iteration.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -164,10 +164,7 @@ impl<'a> Scaling<'a> {
     pub fn rebuild(&mut self) {
         let scale = 1.0 / self.entropy;
         for (i, row) in self.kernel.chunks_exact_mut(self.g.len()).enumerate() {
-            let fi = self.f[i];
-            for ((k, c), g) in row.iter_mut().zip(self.cost.row(i)).zip(&self.g) {
-                *k = exponential((fi + g - c) * scale);
-            }
+            gibbs_row(row, self.cost.row(i), &self.g, self.f[i], scale);
         }
     }
 
