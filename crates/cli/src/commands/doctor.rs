@@ -96,8 +96,9 @@ impl Doctor {
         }
         if failed > 0 {
             let failure = Failure::new(format!("{failed} comparisons of the GPU with the CPU failed"));
-            return Err(failure
-                .hint("update the driver and cuDNN; if that does not help, use --device cpu and report this output"));
+            return Err(
+                failure.hint("update the driver and cuDNN; if that does not help, use the CPU and report this output")
+            );
         }
         Ok(())
     }

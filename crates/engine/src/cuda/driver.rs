@@ -14,7 +14,7 @@ pub type Address = u64;
 library!(
     /// Functions of `libcuda`.
     Driver, "the NVIDIA driver (libcuda)", "SOFTDIFF_LIBCUDA", &["libcuda.so.1", "libcuda.so"],
-    "this machine has no NVIDIA driver; use --device cpu",
+    "without an NVIDIA driver everything that runs on the CPU still works",
     {
         init: "cuInit" (c_uint);
         version: "cuDriverGetVersion" (*mut c_int);
@@ -109,7 +109,7 @@ impl Device {
                 return Err(Error::Device {
                     what: format!("there is no GPU number {ordinal}"),
                     problem: format!("the driver sees {count}"),
-                    hint: "GPUs count from 0; --device cuda:N chooses one".into(),
+                    hint: "GPUs count from 0; softdiff doctor --gpu N looks at one".into(),
                 });
             }
             driver.check("opening the GPU", (driver.device_get)(&mut device, ordinal as c_int))?;

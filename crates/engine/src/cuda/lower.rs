@@ -1,15 +1,21 @@
 //! From operations to commands: kernel launches, convolutions and matrix products with their addresses.
 
+mod norm;
+mod product;
+mod sum;
+
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, ConvPlan, Cudnn, Kind, Problem};
 use super::driver::{Address, Buffer, Device, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
-use crate::op::{BinaryKind, Mask, NormOptions, Op, RandomKind, Taps};
+use crate::op::{BinaryKind, Op, RandomKind, Taps};
 use crate::plan::Step;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
+use norm::chunks;
 use std::collections::HashMap;
 use std::sync::Arc;
+use sum::SumPlan;
 
 /// One piece of work on the stream.
 pub(super) enum Command {
@@ -54,6 +60,18 @@ impl Kernels {
         self.functions.insert(name.into(), function);
         Ok(function)
     }
+}
+
+/// A step's inputs and outputs: shapes, addresses, and how the first input is stored.
+struct Io<'a> {
+    shapes: Vec<&'a Shape>,
+    ins: Vec<Address>,
+    outs: Vec<Address>,
+    scratch: Address,
+    kind: &'static str,
+    half: bool,
+    /// Elements of the first output.
+    n: usize,
 }
 
 /// Everything the lowering needs to know.
@@ -115,32 +133,6 @@ pub(super) fn scratch(node: &Node, graph: &Graph, numbers: Numbers, cudnn: &mut 
         Op::AttentionGradient(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (8 + 2 * element),
         _ => 0,
     })
-}
-
-/// Into how many chunks of pixels a large image's norm is cut, so that all of the GPU works on it.
-fn chunks(x: &Shape) -> Option<usize> {
-    let (pixels, channels) = cut(x);
-    (pixels >= 256 && channels % 8 == 0).then(|| pixels.div_ceil(256).min(16))
-}
-
-/// How a sum over the middle is cut into blocks.
-struct SumPlan {
-    rows: usize,
-    parts: usize,
-}
-
-impl SumPlan {
-    fn new(outer: usize, middle: usize, inner: usize) -> SumPlan {
-        if inner == 1 {
-            let rows = 16_384;
-            return SumPlan { rows, parts: middle.div_ceil(rows) };
-        }
-        let columns = if inner.is_multiple_of(8) { inner.div_ceil(256) } else { inner.div_ceil(32) };
-        // Enough blocks for the whole GPU, each with at least 64 rows.
-        let parts = (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64));
-        let rows = middle.div_ceil(parts);
-        SumPlan { rows, parts: middle.div_ceil(rows) }
-    }
 }
 
 impl Lowering<'_> {
@@ -211,7 +203,9 @@ impl Lowering<'_> {
         let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
         let half = kind == "bf16";
         let tf32 = self.numbers != Numbers::F32;
-        if let Some(problem) = convolution(&step.op, &shapes, half, tf32) {
+        let io = Io { shapes, ins, outs, scratch, kind, half, n };
+        let Io { shapes, ins, outs, .. } = &io;
+        if let Some(problem) = convolution(&step.op, shapes, half, tf32) {
             let plan: Arc<ConvPlan> = self.cudnn.plan(&problem)?;
             let weight = |at: usize| self.weight(step.inputs[at], half);
             let addresses = match problem.kind {
@@ -241,7 +235,7 @@ impl Lowering<'_> {
                 let v = if n.is_multiple_of(8) { 8 } else { 1 };
                 let name = format!("combine_{kind}_{v}");
                 // Four terms at a time; later rounds add to the result so far.
-                let mut terms: Vec<(f64, Address)> = op.coefficients.iter().copied().zip(ins).collect();
+                let mut terms: Vec<(f64, Address)> = op.coefficients.iter().copied().zip(ins.iter().copied()).collect();
                 while !terms.is_empty() {
                     let now: Vec<_> = terms.drain(..terms.len().min(4)).collect();
                     let at = |i: usize| now.get(i).map_or(0, |t| t.1);
@@ -288,7 +282,7 @@ impl Lowering<'_> {
             Op::Concat(_) => {
                 let width = out_shape.last().copied().unwrap_or(1);
                 let mut at = 0;
-                for (shape, &from) in shapes.iter().zip(&ins) {
+                for (shape, &from) in shapes.iter().zip(ins) {
                     let part = shape.last().copied().unwrap_or(1);
                     self.copy_rows(half, n / width, part, (outs[0], at, width), (from, 0, part))?;
                     at += part;
@@ -323,80 +317,10 @@ impl Lowering<'_> {
                 self.each("random_float", n.div_ceil(4), &arguments)?;
             }
             Op::GroupNorm(op) => {
-                let (pixels, channels) = cut(shapes[0]);
-                let NormOptions { groups, epsilon, silu, mask } = op.options;
-                let (batch, per_group) = (shapes[0][0], channels / groups);
-                let shift = ins.get(3).copied().unwrap_or(0);
-                if let (Some(chunks), true) = (chunks(shapes[0]), half) {
-                    let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
-                    let sizes = [pixels as u64, channels as u64, chunks as u64];
-                    let mut arguments = vec![scratch, ins[0], shift];
-                    arguments.extend(sizes);
-                    self.launch("group_norm_sums_bf16", grid, block, 0, &arguments)?;
-                    let mut arguments = vec![outs[0], outs[1], outs[2], scratch, ins[0], ins[1], ins[2], shift];
-                    arguments.extend(sizes);
-                    arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
-                    arguments.extend(self.mask(mask));
-                    return self.launch("group_norm_apply_bf16", grid, block, 2 * (64 + 2 * per_group) * 4, &arguments);
-                }
-                let mut arguments = vec![outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], shift];
-                arguments.extend([pixels as u64, channels as u64]);
-                let slice = Slice::new(pixels, channels, per_group);
-                arguments.extend(slice.as_ref().map(|s| s.slice as u64));
-                arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
-                arguments.extend(self.mask(mask));
-                let repeats = slice.as_ref().map_or(0, |s| s.repeats);
-                let kept = if repeats <= 1 {
-                    1
-                } else if repeats <= 4 || !half {
-                    4
-                } else {
-                    8
-                };
-                self.norm(&format!("group_norm_{kind}_{kept}"), kind, slice, [groups, batch, channels], &arguments)?;
+                self.group_norm(&op.options, &io)?;
             }
             Op::GroupNormGradient(op) => {
-                let (pixels, channels) = cut(shapes[3]);
-                let NormOptions { groups, silu, mask, .. } = op.options;
-                let (batch, per_group) = (shapes[3][0], channels / groups);
-                let kind = self.kind(step.inputs[3]);
-                let (gammas, betas) = (scratch, scratch + (batch * channels * 4) as u64);
-                let mut sources = ins.clone();
-                sources.resize(7, 0);
-                let dshift = outs.get(3).copied().unwrap_or(0);
-                let chunks = chunks(shapes[3]).filter(|_| kind == "bf16");
-                if let Some(chunks) = chunks {
-                    let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
-                    let sums = scratch + (2 * batch * channels * 4) as u64;
-                    let sizes = [pixels as u64, channels as u64, chunks as u64, per_group as u64, u64::from(silu)];
-                    for name in ["sums", "apply"] {
-                        let mut arguments = match name {
-                            "sums" => vec![sums],
-                            _ => vec![outs[0], gammas, betas, dshift, sums],
-                        };
-                        arguments.extend(&sources);
-                        arguments.extend(sizes);
-                        arguments.extend(self.mask(mask));
-                        let shared = if name == "sums" { 0 } else { 3 * (64 + 2 * per_group) * 4 };
-                        let name = format!("group_norm_gradient_{name}_bf16");
-                        self.launch(&name, grid, block, shared, &arguments)?;
-                    }
-                }
-                let mut arguments = vec![outs[0], gammas, betas, dshift];
-                arguments.extend(&sources);
-                arguments.extend([pixels as u64, channels as u64]);
-                let slice = Slice::new(pixels, channels, per_group);
-                arguments.extend(slice.as_ref().map(|s| s.slice as u64));
-                arguments.extend([per_group as u64, u64::from(silu)]);
-                arguments.extend(self.mask(mask));
-                let kept = if slice.as_ref().is_some_and(|s| s.repeats > 1) && kind == "bf16" { 4 } else { 1 };
-                let name = format!("group_norm_gradient_{kind}_{kept}");
-                if chunks.is_none() {
-                    self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
-                }
-                for (partial, out) in [(gammas, outs[1]), (betas, outs[2])] {
-                    self.sum_once("float", partial, [1, batch, channels], batch, 1, out)?;
-                }
+                self.group_norm_gradient(&op.options, step, &io)?;
             }
             Op::Resample(op) => {
                 let [_, h, w, c] = shapes[0].dims().unwrap_or_default();
@@ -431,187 +355,17 @@ impl Lowering<'_> {
                 self.each("interpolate_table_gradient", n, &arguments)?;
             }
             Op::Matmul(op) => {
-                if self.half(step.inputs[1]) != half {
-                    return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
-                }
-                let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
-                let element = if half { 2 } else { 4 };
-                let (m, width, k) = (product.m, product.n, product.k);
-                if product.batch.len() >= 32 && m * width * k <= 1 << 18 {
-                    let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
-                    let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
-                    let mut arguments = vec![outs[0], ins[0], ins[1], table.address, n as u64];
-                    self.tables.push(table);
-                    let strides = |transposed: bool, columns: usize, rows: usize| {
-                        if transposed { [1, rows] } else { [columns, 1] }
-                    };
-                    let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
-                    arguments.extend([m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
-                    return self.each(&format!("small_products_{kind}"), n, &arguments);
-                }
-                let mut first = 0;
-                while first < product.batch.len() {
-                    // The longest run of equal steps is one batched product.
-                    let rest = &product.batch[first..];
-                    let steps =
-                        rest.get(1).map_or((0, 0), |b| (b.0.wrapping_sub(rest[0].0), b.1.wrapping_sub(rest[0].1)));
-                    let run = rest
-                        .windows(2)
-                        .take_while(|w| (w[1].0.wrapping_sub(w[0].0), w[1].1.wrapping_sub(w[0].1)) == steps)
-                        .count();
-                    let (a, b) = rest[0];
-                    self.commands.push(Command::Product(Gemm {
-                        m: product.m,
-                        n: product.n,
-                        k: product.k,
-                        alpha: 1.0,
-                        a: ins[0] + (a * element) as u64,
-                        b: ins[1] + (b * element) as u64,
-                        out: outs[0] + (first * product.m * product.n * element) as u64,
-                        transpose: op.transpose,
-                        strides: [steps.0, steps.1, product.m * product.n],
-                        batch: run + 1,
-                        half,
-                        half_out: half,
-                        tf32,
-                    }));
-                    first += run + 1;
-                }
+                self.matmul(op, step, &io)?;
             }
             Op::Attention(op) => {
-                let [batch, t, c] = shapes[0].dims().unwrap_or_default();
-                let weights = scratch + (batch * t * t * 4) as u64;
-                let alpha = op.scale as f32;
-                self.product([t, t, c], batch, alpha, (ins[0], ins[1], scratch), [false, true], half, false);
-                let arguments = [weights, outs[1], scratch, (batch * t) as u64, t as u64];
-                self.launch(&format!("softmax_{kind}"), [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
-                self.product([t, c, t], batch, 1.0, (weights, ins[2], outs[0]), [false, false], half, half);
+                self.attention(op.scale, &io)?;
             }
             Op::AttentionGradient(op) => {
-                let [batch, t, c] = shapes[0].dims().unwrap_or_default();
-                let [q, k, v, out, logs, dy] = ins[..] else { return Ok(()) };
-                let square = (batch * t * t) as u64;
-                let element = if half { 2 } else { 4 };
-                let (scores, dp) = (scratch, scratch + 4 * square);
-                let (weights, slopes) = (dp + 4 * square, dp + (4 + element) * square);
-                let alpha = op.scale as f32;
-                self.product([t, t, c], batch, alpha, (q, k, scores), [false, true], half, false);
-                self.product([t, t, c], batch, 1.0, (dy, v, dp), [false, true], half, false);
-                let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
-                let name = format!("softmax_gradient_{kind}");
-                self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
-                self.product([t, c, t], batch, alpha, (slopes, k, outs[0]), [false, false], half, half);
-                self.product([t, c, t], batch, alpha, (slopes, q, outs[1]), [true, false], half, half);
-                self.product([t, c, t], batch, 1.0, (weights, dy, outs[2]), [true, false], half, half);
+                self.attention_gradient(op.scale, &io)?;
             }
             Op::Reshape(_) | Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {}
         }
         Ok(())
-    }
-
-    /// Arguments of a kernel that may drop elements: threshold, purpose, scale, seed, step.
-    fn mask(&self, mask: Option<Mask>) -> [u64; 5] {
-        let threshold = mask.map_or(0, |m| u64::from(m.threshold()));
-        let (purpose, kept) = mask.map_or((0, 1.0), |m| (u64::from(m.purpose), m.kept()));
-        [threshold, purpose, float(kept), self.seed, self.step]
-    }
-
-    /// A group norm's kernel, by slices of channels, or the one for any shape.
-    fn norm(
-        &mut self,
-        name: &str,
-        kind: &str,
-        slice: Option<Slice>,
-        [groups, batch, channels]: [usize; 3],
-        arguments: &[u64],
-    ) -> Result<()> {
-        match slice {
-            Some(s) => {
-                let (grid, block) = ([channels / s.slice, batch, 1], [s.lanes, s.rows, 1]);
-                self.launch(name, grid, block, s.shared, arguments)
-            }
-            None => {
-                let gradient = if name.contains("gradient") { "gradient_" } else { "" };
-                let name = format!("group_norm_{gradient}any_{kind}");
-                self.launch(&name, [groups, batch, 1], [256, 1, 1], 0, arguments)
-            }
-        }
-    }
-
-    /// A batch of products without repeated operands.
-    #[allow(clippy::too_many_arguments)]
-    fn product(
-        &mut self,
-        [m, n, k]: [usize; 3],
-        batch: usize,
-        alpha: f32,
-        (a, b, out): (Address, Address, Address),
-        transpose: [bool; 2],
-        half: bool,
-        half_out: bool,
-    ) {
-        let strides = [m * k, k * n, m * n];
-        let tf32 = self.numbers != Numbers::F32;
-        self.commands.push(Command::Product(Gemm {
-            m,
-            n,
-            k,
-            alpha,
-            a,
-            b,
-            out,
-            transpose,
-            strides,
-            batch,
-            half,
-            half_out,
-            tf32,
-        }));
-    }
-
-    fn sum(
-        &mut self,
-        kind: &str,
-        x: Address,
-        [outer, middle, inner]: [usize; 3],
-        scratch: Address,
-        out: Address,
-    ) -> Result<()> {
-        let plan = SumPlan::new(outer, middle, inner);
-        let first = if plan.parts == 1 { out } else { scratch };
-        if inner == 1 {
-            let arguments = [first, x, middle as u64, plan.rows as u64, plan.parts as u64];
-            self.launch(&format!("sum_rows_{kind}"), [plan.parts, outer, 1], [256, 1, 1], 0, &arguments)?;
-            if plan.parts > 1 {
-                let arguments = [out, scratch, plan.parts as u64, plan.parts as u64, 1];
-                self.launch("sum_rows_float", [1, outer, 1], [256, 1, 1], 0, &arguments)?;
-            }
-            return Ok(());
-        }
-        self.sum_once(kind, x, [outer, middle, inner], plan.rows, plan.parts, first)?;
-        if plan.parts > 1 {
-            self.sum_once("float", scratch, [outer, plan.parts, inner], plan.parts, 1, out)?;
-        }
-        Ok(())
-    }
-
-    /// One pass of a sum over the middle: `[outer, parts, inner]` from `[outer, middle, inner]`.
-    fn sum_once(
-        &mut self,
-        kind: &str,
-        x: Address,
-        [outer, middle, inner]: [usize; 3],
-        rows: usize,
-        parts: usize,
-        out: Address,
-    ) -> Result<()> {
-        let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64];
-        if inner.is_multiple_of(8) {
-            let lanes = (inner / 8).min(32);
-            let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);
-            return self.launch(&format!("sum_middle_wide_{kind}"), grid, block, 256 * 32, &arguments);
-        }
-        self.launch(&format!("sum_middle_{kind}"), [inner.div_ceil(32), parts, outer], [32, 8, 1], 0, &arguments)
     }
 
     /// Copies `rows` rows of `width` elements; each side is (address, first element, elements per row).
@@ -659,34 +413,6 @@ impl Lowering<'_> {
         self.tables.push(buffer);
         let (a, b) = (4 * starts.len() as u64, 4 * sources.len() as u64);
         Ok([address, address + a, address + a + b])
-    }
-}
-
-/// How GroupNorm's kernels cut an image: see group_norm.cu.
-struct Slice {
-    slice: usize,
-    lanes: usize,
-    rows: usize,
-    repeats: usize,
-    shared: usize,
-}
-
-impl Slice {
-    fn new(pixels: usize, channels: usize, per_group: usize) -> Option<Slice> {
-        let unit = (1..=8).map(|i| i * per_group).find(|u| u % 8 == 0)?;
-        if !channels.is_multiple_of(unit) {
-            return None;
-        }
-        let target = (32_768 / pixels).clamp(32, 64);
-        // The first slice that is wide enough for whole memory transactions.
-        let fits = |slice: &usize| channels.is_multiple_of(*slice) && *slice >= target.min(channels);
-        let slice = (1..=channels / unit).map(|i| i * unit).find(fits).unwrap_or(unit);
-        let lanes = slice / 8;
-        if lanes > 64 {
-            return None;
-        }
-        let rows = (512 / lanes).clamp(1, pixels);
-        Some(Slice { slice, lanes, rows, repeats: pixels.div_ceil(rows), shared: (rows + 3) * slice * 4 })
     }
 }
 

@@ -1,0 +1,129 @@
+//! Matrix products: batched, many small ones, and attention's.
+
+use super::{Command, Io, Lowering, Numbers};
+use crate::cuda::cublas::Gemm;
+use crate::cuda::driver::Address;
+use crate::error::Result;
+use crate::op::Matmul;
+use crate::plan::Step;
+
+impl Lowering<'_> {
+    /// A batch of products, where an operand may be repeated.
+    pub(super) fn matmul(&mut self, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
+        let Io { shapes, ins, outs, kind, half, n, .. } = io;
+        let (kind, half, n, tf32) = (*kind, *half, *n, self.numbers != Numbers::F32);
+        if self.half(step.inputs[1]) != half {
+            return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
+        }
+        let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
+        let element = if half { 2 } else { 4 };
+        let (m, width, k) = (product.m, product.n, product.k);
+        if product.batch.len() >= 32 && m * width * k <= 1 << 18 {
+            let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
+            let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
+            let mut arguments = vec![outs[0], ins[0], ins[1], table.address, n as u64];
+            self.tables.push(table);
+            let strides = |transposed: bool, columns: usize, rows: usize| {
+                if transposed { [1, rows] } else { [columns, 1] }
+            };
+            let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
+            arguments.extend([m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
+            return self.each(&format!("small_products_{kind}"), n, &arguments);
+        }
+        let mut first = 0;
+        while first < product.batch.len() {
+            // The longest run of equal steps is one batched product.
+            let rest = &product.batch[first..];
+            let steps = rest.get(1).map_or((0, 0), |b| (b.0.wrapping_sub(rest[0].0), b.1.wrapping_sub(rest[0].1)));
+            let run = rest
+                .windows(2)
+                .take_while(|w| (w[1].0.wrapping_sub(w[0].0), w[1].1.wrapping_sub(w[0].1)) == steps)
+                .count();
+            let (a, b) = rest[0];
+            self.commands.push(Command::Product(Gemm {
+                m: product.m,
+                n: product.n,
+                k: product.k,
+                alpha: 1.0,
+                a: ins[0] + (a * element) as u64,
+                b: ins[1] + (b * element) as u64,
+                out: outs[0] + (first * product.m * product.n * element) as u64,
+                transpose: op.transpose,
+                strides: [steps.0, steps.1, product.m * product.n],
+                batch: run + 1,
+                half,
+                half_out: half,
+                tf32,
+            }));
+            first += run + 1;
+        }
+        Ok(())
+    }
+
+    /// `softmax(scale q k^T) v` and the logarithms of its rows.
+    pub(super) fn attention(&mut self, scale: f64, io: &Io) -> Result<()> {
+        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
+        let (scratch, kind, half) = (*scratch, *kind, *half);
+        let [batch, t, c] = shapes[0].dims().unwrap_or_default();
+        let weights = scratch + (batch * t * t * 4) as u64;
+        let alpha = scale as f32;
+        self.product([t, t, c], batch, alpha, (ins[0], ins[1], scratch), [false, true], half, false);
+        let arguments = [weights, outs[1], scratch, (batch * t) as u64, t as u64];
+        self.launch(&format!("softmax_{kind}"), [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+        self.product([t, c, t], batch, 1.0, (weights, ins[2], outs[0]), [false, false], half, half);
+        Ok(())
+    }
+
+    /// `dq`, `dk`, `dv`; the weights are computed again.
+    pub(super) fn attention_gradient(&mut self, scale: f64, io: &Io) -> Result<()> {
+        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
+        let (scratch, kind, half) = (*scratch, *kind, *half);
+        let [batch, t, c] = shapes[0].dims().unwrap_or_default();
+        let [q, k, v, out, logs, dy] = ins[..] else { return Ok(()) };
+        let square = (batch * t * t) as u64;
+        let element = if half { 2 } else { 4 };
+        let (scores, dp) = (scratch, scratch + 4 * square);
+        let (weights, slopes) = (dp + 4 * square, dp + (4 + element) * square);
+        let alpha = scale as f32;
+        self.product([t, t, c], batch, alpha, (q, k, scores), [false, true], half, false);
+        self.product([t, t, c], batch, 1.0, (dy, v, dp), [false, true], half, false);
+        let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
+        let name = format!("softmax_gradient_{kind}");
+        self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+        self.product([t, c, t], batch, alpha, (slopes, k, outs[0]), [false, false], half, half);
+        self.product([t, c, t], batch, alpha, (slopes, q, outs[1]), [true, false], half, half);
+        self.product([t, c, t], batch, 1.0, (weights, dy, outs[2]), [true, false], half, half);
+        Ok(())
+    }
+
+    /// A batch of products without repeated operands.
+    #[allow(clippy::too_many_arguments)]
+    fn product(
+        &mut self,
+        [m, n, k]: [usize; 3],
+        batch: usize,
+        alpha: f32,
+        (a, b, out): (Address, Address, Address),
+        transpose: [bool; 2],
+        half: bool,
+        half_out: bool,
+    ) {
+        let strides = [m * k, k * n, m * n];
+        let tf32 = self.numbers != Numbers::F32;
+        self.commands.push(Command::Product(Gemm {
+            m,
+            n,
+            k,
+            alpha,
+            a,
+            b,
+            out,
+            transpose,
+            strides,
+            batch,
+            half,
+            half_out,
+            tf32,
+        }));
+    }
+}

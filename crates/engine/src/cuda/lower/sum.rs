@@ -1,0 +1,73 @@
+//! Sums over the middle of `[outer, middle, inner]`, in one pass or two; see kernels/reduce.cu.
+
+use super::Lowering;
+use crate::cuda::driver::Address;
+use crate::error::Result;
+
+/// How a sum over the middle is cut into blocks.
+pub(super) struct SumPlan {
+    rows: usize,
+    pub parts: usize,
+}
+
+impl SumPlan {
+    pub fn new(outer: usize, middle: usize, inner: usize) -> SumPlan {
+        if inner == 1 {
+            let rows = 16_384;
+            return SumPlan { rows, parts: middle.div_ceil(rows) };
+        }
+        let columns = if inner.is_multiple_of(8) { inner.div_ceil(256) } else { inner.div_ceil(32) };
+        // Enough blocks for the whole GPU, each with at least 64 rows.
+        let parts = (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64));
+        let rows = middle.div_ceil(parts);
+        SumPlan { rows, parts: middle.div_ceil(rows) }
+    }
+}
+
+impl Lowering<'_> {
+    /// The sum over the middle.
+    pub(super) fn sum(
+        &mut self,
+        kind: &str,
+        x: Address,
+        [outer, middle, inner]: [usize; 3],
+        scratch: Address,
+        out: Address,
+    ) -> Result<()> {
+        let plan = SumPlan::new(outer, middle, inner);
+        let first = if plan.parts == 1 { out } else { scratch };
+        if inner == 1 {
+            let arguments = [first, x, middle as u64, plan.rows as u64, plan.parts as u64];
+            self.launch(&format!("sum_rows_{kind}"), [plan.parts, outer, 1], [256, 1, 1], 0, &arguments)?;
+            if plan.parts > 1 {
+                let arguments = [out, scratch, plan.parts as u64, plan.parts as u64, 1];
+                self.launch("sum_rows_float", [1, outer, 1], [256, 1, 1], 0, &arguments)?;
+            }
+            return Ok(());
+        }
+        self.sum_once(kind, x, [outer, middle, inner], plan.rows, plan.parts, first)?;
+        if plan.parts > 1 {
+            self.sum_once("float", scratch, [outer, plan.parts, inner], plan.parts, 1, out)?;
+        }
+        Ok(())
+    }
+
+    /// One pass of a sum over the middle: `[outer, parts, inner]` from `[outer, middle, inner]`.
+    pub(super) fn sum_once(
+        &mut self,
+        kind: &str,
+        x: Address,
+        [outer, middle, inner]: [usize; 3],
+        rows: usize,
+        parts: usize,
+        out: Address,
+    ) -> Result<()> {
+        let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64];
+        if inner.is_multiple_of(8) {
+            let lanes = (inner / 8).min(32);
+            let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);
+            return self.launch(&format!("sum_middle_wide_{kind}"), grid, block, 256 * 32, &arguments);
+        }
+        self.launch(&format!("sum_middle_{kind}"), [inner.div_ceil(32), parts, outer], [32, 8, 1], 0, &arguments)
+    }
+}
