@@ -1,6 +1,6 @@
 //! The plan: which operations run, in which order, and where in one arena every tensor lives.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, suggest};
 use crate::op::Op;
 use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
 use std::fmt;
@@ -237,6 +237,21 @@ impl Plan {
     /// The inputs a run reads.
     pub fn inputs(&self) -> &[(String, Var)] {
         &self.inputs
+    }
+
+    /// The position of the input `name`, which must have `len` values.
+    pub(crate) fn find_input(&self, name: &str, len: usize) -> Result<usize> {
+        let index = self.inputs.iter().position(|(n, _)| n == name).ok_or_else(|| Error::Unknown {
+            kind: "input",
+            name: name.into(),
+            suggestion: suggest(name, self.inputs.iter().map(|(n, _)| n.as_str())),
+        })?;
+        let expected = self.shape(self.inputs[index].1);
+        if len != expected.numel() {
+            let (expected, found) = (expected.clone(), Shape::from([len]));
+            return Err(Error::ShapeMismatch { kind: "input", name: name.into(), expected, found });
+        }
+        Ok(index)
     }
 
     /// The parameters a run reads.

@@ -1,6 +1,6 @@
 //! Runs a plan on the CPU.
 
-use crate::error::{Error, Result, suggest};
+use crate::error::{Error, Result};
 use crate::op::Call;
 use crate::{Params, Place, Plan, Scalar, Shape, Var};
 use std::time::{Duration, Instant};
@@ -58,16 +58,7 @@ impl<T: Scalar> Executor<T> {
     }
 
     fn input_mut(&mut self, name: &str, len: usize) -> Result<&mut [T]> {
-        let inputs = self.plan.inputs();
-        let index = inputs.iter().position(|(n, _)| n == name).ok_or_else(|| Error::Unknown {
-            kind: "input",
-            name: name.into(),
-            suggestion: suggest(name, inputs.iter().map(|(n, _)| n.as_str())),
-        })?;
-        let expected = self.plan.shape(inputs[index].1).clone();
-        if len != expected.numel() {
-            return Err(Error::ShapeMismatch { kind: "input", name: name.into(), expected, found: Shape::from([len]) });
-        }
+        let index = self.plan.find_input(name, len)?;
         Ok(&mut self.inputs[index])
     }
 

@@ -6,9 +6,9 @@ use super::driver::{Address, Buffer, Device, Graph as Captured, Module};
 use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
 use super::nvrtc;
 use crate::cpu::NodeTime;
-use crate::error::{Error, Result, suggest};
+use crate::error::{Error, Result};
 use crate::plan::Storage;
-use crate::{Graph, Params, Place, Plan, Precision, Shape, Var};
+use crate::{Graph, Params, Place, Plan, Precision, Var};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -223,17 +223,7 @@ impl Executor {
 
     /// Sets an input by name.
     pub fn set(&mut self, name: &str, values: &[f32]) -> Result<()> {
-        let inputs = self.plan.inputs();
-        let index = inputs.iter().position(|(n, _)| n == name).ok_or_else(|| Error::Unknown {
-            kind: "input",
-            name: name.into(),
-            suggestion: suggest(name, inputs.iter().map(|(n, _)| n.as_str())),
-        })?;
-        let expected = self.plan.shape(inputs[index].1).clone();
-        if values.len() != expected.numel() {
-            let found = Shape::from([values.len()]);
-            return Err(Error::ShapeMismatch { kind: "input", name: name.into(), expected, found });
-        }
+        let index = self.plan.find_input(name, values.len())?;
         self.inputs[index].write(0, &to_bytes(values))
     }
 
