@@ -122,7 +122,7 @@ fn the_shortest_path_and_equal_arc_length_nearly_agree() {
     for hop in &schedule.hops {
         assert!((hop / mean - 1.0).abs() < 0.12, "a hop of {hop} where the mean is {mean}: {:?}", schedule.hops);
     }
-    for (shortest, equal) in schedule.knots.iter().zip(&schedule.equal_arc_length).skip(2) {
+    for (shortest, equal) in schedule.knots.iter().zip(&schedule.equal_arc_length).skip(1) {
         assert!((shortest / equal - 1.0).abs() < 0.12, "{shortest} against {equal}");
     }
 }
