@@ -8,6 +8,7 @@
 mod autodiff;
 pub mod cpu;
 pub mod cuda;
+pub mod device;
 mod error;
 pub mod examples;
 mod graph;
@@ -19,6 +20,7 @@ pub mod rng;
 mod scalar;
 mod shape;
 
+pub use device::Device;
 pub use error::{Error, Result};
 pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Precision, Var};
 pub use params::Params;

@@ -2,7 +2,7 @@
 
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
-use super::driver::{Address, Buffer, Device, Graph as Captured, Module};
+use super::driver::{Address, Buffer, Device, Graph as Captured, Launch, Module};
 use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
 use super::nvrtc;
 use crate::cpu::NodeTime;
@@ -231,6 +231,23 @@ impl Executor {
     pub(super) fn append(&mut self, commands: Vec<Command>) {
         self.commands.extend(commands);
         self.captured = None;
+    }
+
+    /// Copies `output` into the input `name` at the end of every run.
+    pub fn carry(&mut self, output: Var, name: &str) -> Result<()> {
+        let n = self.plan.shape(output).numel();
+        let index = self.plan.find_input(name, n)?;
+        let (from, half) = self.output(output)?;
+        let function = self.session.lock().kernels.get(if half { "carry_bf16" } else { "carry_f32" })?;
+        let grid = [n.div_ceil(256) as u32, 1, 1];
+        let arguments = vec![self.inputs[index].address, from, n as u64];
+        self.append(vec![Command::Kernel(Launch { function, grid, block: [256, 1, 1], shared: 0, arguments })]);
+        Ok(())
+    }
+
+    /// Where the number of the step is.
+    pub(super) fn step_address(&self) -> Address {
+        self.step.address
     }
 
     /// Where a planned output lies, and whether it is bf16.

@@ -4,6 +4,7 @@ mod cublas;
 mod cudnn;
 mod driver;
 mod executor;
+mod learner;
 pub(crate) mod library;
 mod lower;
 mod nvrtc;
@@ -11,6 +12,8 @@ mod optim;
 mod self_test;
 
 pub use driver::{Buffer, Device};
+pub(crate) use learner::Learner;
+
 pub use executor::{DeviceParams, Executor, Session};
 pub use lower::Numbers;
 pub use optim::Adam;

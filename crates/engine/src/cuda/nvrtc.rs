@@ -34,6 +34,7 @@ pub const SOURCE: &str = concat!(
     include_str!("kernels/group_norm.cu"),
     include_str!("kernels/image.cu"),
     include_str!("kernels/optim.cu"),
+    include_str!("kernels/record.cu"),
 );
 
 /// Compiles [`SOURCE`] for a compute capability.

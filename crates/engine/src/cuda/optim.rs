@@ -4,7 +4,7 @@ use super::driver::{Buffer, Launch};
 use super::executor::{DeviceParams, Executor, Session};
 use super::lower::{Command, float};
 use crate::error::{Error, Result};
-use crate::optim::{AdamConfig, Update};
+use crate::optim::{self, AdamConfig, Update};
 use crate::{Params, Var};
 use std::sync::Arc;
 
@@ -119,6 +119,48 @@ impl Adam {
         drop(libraries);
         executor.append(commands);
         Ok(Adam { config, state, first, second, ema, _pieces: pieces, _squares: squares })
+    }
+
+    pub(super) fn config(&self) -> &AdamConfig {
+        &self.config
+    }
+
+    /// Where the kernels keep what they share.
+    pub(super) fn state_address(&self) -> super::driver::Address {
+        self.state.address
+    }
+
+    /// Takes over a state: moments, averages and the number of updates.
+    pub fn restore(&self, from: &optim::Adam<f32>, host: &Params<f32>) -> Result<()> {
+        for (device, moments) in [(&self.first, &from.first), (&self.second, &from.second)] {
+            let mut values = host.clone();
+            values.fill(0.0);
+            values.trainable_mut().zip(moments).for_each(|(to, from)| to.copy_from_slice(from));
+            device.upload(&values)?;
+        }
+        for (device, average) in self.ema.iter().zip(&from.ema) {
+            device.upload(average)?;
+        }
+        self.state.write(0, &(from.step as f64).to_le_bytes())
+    }
+
+    /// The state as it is now; `host` has the parameters' names and shapes.
+    pub fn snapshot(&self, host: &Params<f32>) -> Result<optim::Adam<f32>> {
+        let mut values = host.clone();
+        let mut moments = |device: &DeviceParams| -> Result<Vec<Vec<f32>>> {
+            device.download(&mut values)?;
+            Ok(values.trainable_mut().map(|v| v.to_vec()).collect())
+        };
+        let (first, second) = (moments(&self.first)?, moments(&self.second)?);
+        let average = |device: &DeviceParams| {
+            let mut average = host.clone();
+            device.download(&mut average).map(|()| average)
+        };
+        let ema = self.ema.iter().map(average).collect::<Result<_>>()?;
+        let mut bytes = [0; 8];
+        self.state.read(0, &mut bytes)?;
+        let step = f64::from_le_bytes(bytes) as u64;
+        Ok(optim::Adam { config: self.config.clone(), step, first, second, ema })
     }
 
     /// What the last update did.

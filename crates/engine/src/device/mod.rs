@@ -1,0 +1,69 @@
+//! Where graphs run: one way to evaluate and to learn, whatever the device.
+
+mod evaluator;
+mod learner;
+
+pub use evaluator::Evaluator;
+pub use learner::{Learner, Objective, Record};
+
+use crate::cuda::Session;
+use crate::error::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// The CPU, or a GPU with its libraries.
+#[derive(Clone)]
+pub enum Device {
+    /// All cores of this machine.
+    Cpu,
+    /// A GPU.
+    Cuda(Arc<Session>),
+}
+
+impl Device {
+    /// `auto` (the first GPU that works, else the CPU), `cpu`, `cuda` or `cuda:N`.
+    pub fn open(choice: &str) -> Result<Device> {
+        match choice {
+            "auto" => Ok(Session::open(0).map_or(Device::Cpu, Device::Cuda)),
+            "cpu" => Ok(Device::Cpu),
+            "cuda" => Session::open(0).map(Device::Cuda),
+            _ => match choice.strip_prefix("cuda:").and_then(|number| number.parse().ok()) {
+                Some(number) => Session::open(number).map(Device::Cuda),
+                None => Err(Error::Device {
+                    what: format!("there is no device {choice:?}"),
+                    problem: "a device is auto, cpu, cuda or cuda:N".into(),
+                    hint: "softdiff doctor shows what this machine has".into(),
+                }),
+            },
+        }
+    }
+
+    /// Whether it is a GPU.
+    pub fn is_gpu(&self) -> bool {
+        matches!(self, Device::Cuda(_))
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => write!(f, "cpu ({} threads, {:?})", rayon::current_num_threads(), crate::cpu::isa()),
+            Device::Cuda(session) => write!(f, "cuda:{} ({})", session.device.ordinal, session.device.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_chosen_by_name_and_a_wrong_name_is_an_error() {
+        assert!(matches!(Device::open("cpu"), Ok(Device::Cpu)));
+        assert!(Device::open("auto").is_ok(), "auto always finds something");
+        for wrong in ["gpu", "cuda:", "cuda:x", "", "cuda:-1"] {
+            let error = Device::open(wrong).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains("auto, cpu, cuda or cuda:N"), "{wrong:?}: {error}");
+        }
+    }
+}
