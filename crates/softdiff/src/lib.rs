@@ -15,6 +15,7 @@ pub mod hash;
 pub mod image;
 pub mod import;
 pub mod linalg;
+pub mod model;
 pub mod network;
 pub mod noise;
 pub mod objective;

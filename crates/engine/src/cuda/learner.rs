@@ -102,6 +102,11 @@ impl Learner {
         Ok(records)
     }
 
+    /// The learning rate of the next update.
+    pub fn rate(&self) -> f64 {
+        self.adam.config().rate_at(self.updates)
+    }
+
     /// The weights and the optimiser's state.
     pub fn state(&self) -> Result<(Params<f32>, optim::Adam<f32>)> {
         let mut params = self.host.clone();

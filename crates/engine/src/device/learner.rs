@@ -134,6 +134,14 @@ impl Learner {
         Ok(std::mem::take(&mut self.records))
     }
 
+    /// The learning rate of the next update, as far as the records were read.
+    pub fn rate(&self) -> f64 {
+        match &self.on {
+            On::Cpu(cpu) => cpu.adam.config.rate_at(cpu.adam.step),
+            On::Cuda(cuda) => cuda.rate(),
+        }
+    }
+
     /// The weights and the optimiser's state now.
     pub fn state(&self) -> Result<(Params<f32>, Adam<f32>)> {
         match &self.on {

@@ -1,6 +1,6 @@
 //! NCSN++'s topology, for any [`UNetConfig`].
 
-use super::{Builder, Correspondence, Resampling, UNetConfig};
+use super::{Builder, Correspondence, Embedding, Resampling, UNetConfig};
 use softdiff_engine::op::Window;
 use softdiff_engine::{Graph, Precision, Result, Var};
 
@@ -90,6 +90,15 @@ fn center(b: &mut Builder, x: Var) -> Result<Var> {
 }
 
 impl UNetConfig {
+    /// What the network is told of the time: `t` (Fourier) or `999 t` (positional), as score_sde scales its labels
+    /// (choice A14).
+    pub fn condition_on_time(&self, graph: &mut Graph, t: Var) -> Result<Var> {
+        match self.embedding {
+            Embedding::Fourier { .. } => Ok(t),
+            Embedding::Positional => graph.scale(t, 999.0),
+        }
+    }
+
     /// The network alone in a graph, for `batch` images: inputs `x` and `condition`.
     pub fn graph(&self, batch: usize) -> Result<(Graph, UNet)> {
         let mut graph = Graph::new();

@@ -37,7 +37,7 @@ pub use naive::Naive;
 pub use oracle::{GaussianPart, Oracle};
 pub use predictor_corrector::PredictorCorrector;
 pub use reverse_diffusion::ReverseDiffusion;
-pub use run::{Ending, Sampling, sample};
+pub use run::{Ending, Sampling, sample, sample_watched};
 
 use crate::corruption::{LinearMap, Shape};
 use crate::path::Path;

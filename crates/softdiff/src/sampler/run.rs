@@ -69,6 +69,19 @@ pub fn sample(
     seeds: &[u64],
     sampling: &Sampling,
 ) -> Result<Vec<f64>> {
+    sample_watched(path, sampler, denoiser, x1, seeds, sampling, &mut |_, _| {})
+}
+
+/// [`sample`], showing every x_t on the way, the start and the end included, with its time.
+pub fn sample_watched(
+    path: &Path,
+    sampler: &dyn Sampler,
+    denoiser: &mut dyn Denoiser,
+    x1: Vec<f64>,
+    seeds: &[u64],
+    sampling: &Sampling,
+    watch: &mut dyn FnMut(f64, &[f64]),
+) -> Result<Vec<f64>> {
     sampling.check()?;
     let size = path.shape().len();
     if x1.len() != seeds.len() * size {
@@ -79,6 +92,7 @@ pub fn sample(
     let steps = sampling.times.len() - 1;
     let mut from = Point::on(path, sampling.times[0])?;
     let (mut x, mut past) = (x1, Past::default());
+    watch(from.t, &x);
     for step in 0..steps {
         let last = step + 1 == steps;
         let to = match sampling.ending {
@@ -95,6 +109,7 @@ pub fn sample(
             sampler.step(&stage, &x, denoiser, &mut past)?
         };
         check_finite("the sample", &x, to.t)?;
+        watch(to.t, &x);
         from = to;
     }
     Ok(x)

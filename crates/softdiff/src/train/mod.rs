@@ -1,9 +1,13 @@
-//! Training: one step as one graph.
+//! Training: one step as one graph, one loop over it.
 
 mod blur_path;
 mod emitted_path;
+mod setup;
 mod step;
+mod trainer;
 
 pub use blur_path::BlurPath;
 pub use emitted_path::{EmittedPath, HostPath, PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
+pub use setup::{Evaluation, Preview, Setup, Unwatched, Watcher};
 pub use step::{Noise, Setting, SoftStep, StepInputs, StepLoss};
+pub use trainer::{Finished, TrainError, train};

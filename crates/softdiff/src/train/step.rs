@@ -2,7 +2,7 @@
 
 use super::{BlurPath, EmittedPath};
 use crate::corruption::Shape;
-use crate::network::{Correspondence, Embedding, UNetConfig, unet};
+use crate::network::{Correspondence, UNetConfig, unet};
 use crate::objective::{Earlier, EmittedBatch, MomentVars, Objective};
 use softdiff_engine::op::Taps;
 use softdiff_engine::{Graph, Result, Var};
@@ -154,29 +154,17 @@ pub struct SoftStep {
 impl SoftStep {
     /// The paper's step: its blur path and its objective.
     pub fn new(config: &UNetConfig, path: &BlurPath, batch: usize, noise: Noise, training: bool) -> Result<SoftStep> {
-        Self::of(config, path, &Objective::PAPER, batch, noise, training)
+        let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
+        let setting = Setting { path, objective: &Objective::PAPER, shape, batch, noise, mirror: true };
+        Self::of(config, &setting, training)
     }
 
-    /// The step for `batch` images of any path and objective: corrupt, predict, compare, differentiate.
-    ///
-    /// The network is conditioned on `t` (Fourier) or `999 t` (positional) (choice A14).
-    pub fn of(
-        config: &UNetConfig,
-        path: &dyn EmittedPath,
-        objective: &Objective,
-        batch: usize,
-        noise: Noise,
-        training: bool,
-    ) -> Result<SoftStep> {
+    /// The step of any path and objective: corrupt, predict, compare, differentiate.
+    pub fn of(config: &UNetConfig, setting: &Setting, training: bool) -> Result<SoftStep> {
         let mut graph = Graph::new();
-        let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
-        let setting = Setting { path, objective, shape, batch, noise, mirror: true };
         let mut correspondence = Vec::new();
-        let step = StepLoss::emit(&mut graph, &setting, |g, xt, t| {
-            let condition = match config.embedding {
-                Embedding::Fourier { .. } => t,
-                Embedding::Positional => g.scale(t, 999.0)?,
-            };
+        let step = StepLoss::emit(&mut graph, setting, |g, xt, t| {
+            let condition = config.condition_on_time(g, t)?;
             let net = unet(g, config, xt, condition, training)?;
             correspondence = net.correspondence;
             Ok(net.output)

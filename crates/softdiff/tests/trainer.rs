@@ -1,0 +1,208 @@
+//! The real training loop on a small network: resuming is exact, the number of threads is irrelevant, images depend on
+//! their seeds alone.
+
+mod run_support;
+
+use run_support::folder;
+use softdiff::checkpoint::{Better, Identity, Retention, TrainingState};
+use softdiff::corruption::{HeatDissipation, Shape};
+use softdiff::curve::Interpolation;
+use softdiff::data::{Dataset, LoadOptions, Source, Transform};
+use softdiff::engine::cuda::Numbers;
+use softdiff::engine::optim::AdamConfig;
+use softdiff::engine::{Device, Params};
+use softdiff::model::{Condition, Generation, NetworkDenoiser};
+use softdiff::network::UNetConfig;
+use softdiff::objective::Objective;
+use softdiff::path::Path;
+use softdiff::prior::Prior;
+use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
+use softdiff::sampler::{FlowMomentum, Momentum, Sampling};
+use softdiff::train::{Evaluation, Preview, Setup, TrainError, Unwatched, Watcher, train};
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+const SIDE: usize = 8;
+const STEPS: u64 = 12;
+
+fn dataset() -> Dataset {
+    let transform = Transform { size: Some((SIDE, SIDE)), ..Transform::default() };
+    let options = LoadOptions { transform, limit: Some(50), ..LoadOptions::default() };
+    Source::open(FilePath::new("embedded:fashion-mnist")).unwrap().load(&options, &|_, _| {}).unwrap()
+}
+
+fn path() -> Arc<Path> {
+    let heat = HeatDissipation::new(Shape::new(SIDE, SIDE, 1), 4.0).unwrap();
+    Arc::new(Path::two_stage(Box::new(heat), vec![0.0, 0.5, 1.5, 4.0], Interpolation::Linear).unwrap())
+}
+
+fn network() -> UNetConfig {
+    UNetConfig { dropout: 0.1, ..UNetConfig::small(SIDE, 1, 8, &[1, 2]) }
+}
+
+fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
+    Setup {
+        dataset,
+        path: path(),
+        prior,
+        network: network(),
+        objective: Objective::PAPER,
+        adam: AdamConfig { rate: 1e-3, warmup: 4, ema: vec![0.9, 0.99], ..AdamConfig::default() },
+        seed: 3,
+        steps: STEPS,
+        batch: 8,
+        accumulate: 1,
+        mirror: true,
+        numbers: Numbers::F32,
+        log_every: 4,
+        bins: 3,
+        identity: Identity::of(b"recipe", b"schedule"),
+        checkpoint_every: 5,
+        retention: Retention { last: 1, every: None, best: Some(Better::Lower) },
+        best_by: Some("score".into()),
+        preview: Some(Preview {
+            every: 6,
+            images: 4,
+            sampler: Box::new(FlowMomentum),
+            sampling: Sampling::uniform(3).unwrap(),
+        }),
+    }
+}
+
+/// Asks to stop after a step, and scores step 5 best.
+#[derive(Default)]
+struct Stopper {
+    after: Option<u64>,
+    done: u64,
+    events: Vec<Event>,
+}
+
+impl Watcher for Stopper {
+    fn step(&mut self, done: u64, _: u64, _: f64) {
+        self.done = done;
+    }
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
+    }
+    fn evaluate(
+        &mut self,
+        step: u64,
+        _: &Params<f32>,
+    ) -> Result<Vec<Evaluation>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(vec![Evaluation { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
+    }
+    fn stop(&self) -> Option<StopSignal> {
+        (self.after == Some(self.done)).then_some(StopSignal::Terminate)
+    }
+}
+
+fn run(root: &FilePath, setup: &Setup, watcher: &mut dyn Watcher) -> Result<TrainingState, TrainError> {
+    let folder = RunFolder::new(root);
+    let lock = folder.lock().unwrap();
+    train(setup, &folder, &lock, &Device::Cpu, watcher).map(|finished| finished.state)
+}
+
+#[test]
+fn a_run_stopped_at_any_step_and_started_again_equals_an_uninterrupted_one() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let setup = setup(&dataset, &prior);
+    let straight = folder("trainer_straight");
+    let expected = run(&straight, &setup, &mut Stopper::default()).unwrap();
+    assert_eq!((expected.progress.step, expected.progress.images_seen, expected.adam.step), (12, 96, 12));
+    for stop in [1, 4, 5, 6, 11] {
+        let root = folder("trainer_stopped");
+        let error = run(&root, &setup, &mut Stopper { after: Some(stop), ..Stopper::default() }).unwrap_err();
+        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == stop), "{error}");
+        let resumed = run(&root, &setup, &mut Stopper::default()).unwrap();
+        assert!(resumed.params == expected.params && resumed.adam == expected.adam, "stopped at {stop}");
+        for file in ["events.jsonl", "samples/preview-000000006.png", "samples/preview-000000012.png"] {
+            let read = |root: &FilePath| std::fs::read(root.join(file)).unwrap();
+            assert!(read(&straight) == read(&root), "stopped at {stop}: {file} differs");
+        }
+    }
+    let kept = |step: u64| straight.join(format!("checkpoints/step-{step:09}")).is_dir();
+    assert!(kept(5) && !kept(10) && kept(12), "the best and the newest stay");
+}
+
+#[test]
+fn the_result_does_not_depend_on_the_number_of_threads() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let root = folder(&format!("trainer_threads_{threads}"));
+        pool.install(|| run(&root, &setup(&dataset, &prior), &mut Unwatched).unwrap())
+    };
+    let (one, three) = (with(1), with(3));
+    assert!(one.params == three.params && one.adam == three.adam);
+}
+
+#[test]
+fn the_events_tell_the_story_and_the_loss_falls() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let adam = AdamConfig { rate: 1e-2, warmup: 4, ..AdamConfig::default() };
+    let setup =
+        Setup { steps: 450, log_every: 150, checkpoint_every: 0, preview: None, adam, ..setup(&dataset, &prior) };
+    let mut watcher = Stopper::default();
+    run(&folder("trainer_events"), &setup, &mut watcher).unwrap();
+    assert!(matches!(&watcher.events[0].kind, EventKind::Started { time_bins, .. } if time_bins.len() == 3));
+    let losses: Vec<f64> = watcher
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Step { loss, loss_by_time, .. } => {
+                assert!(loss_by_time.iter().all(|bin| bin.is_some()));
+                Some(*loss)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(losses.len(), 3);
+    assert!(losses[2] < 0.9 * losses[0], "{losses:?}");
+}
+
+#[test]
+fn a_batch_in_parts_learns_and_parts_must_divide_it() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let parts = |accumulate| Setup { accumulate, preview: None, ..setup(&dataset, &prior) };
+    let state = run(&folder("trainer_parts"), &parts(4), &mut Unwatched).unwrap();
+    assert_eq!((state.progress.images_seen, state.adam.step), (96, 12));
+    let error = run(&folder("trainer_uneven"), &parts(3), &mut Unwatched).unwrap_err();
+    assert!(error.to_string().contains("8 cannot be cut into 3 equal parts"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_of_another_recipe_or_of_other_images_is_refused() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let root = folder("trainer_other");
+    let first = setup(&dataset, &prior);
+    run(&root, &first, &mut Unwatched).unwrap();
+    let other = Setup { identity: Identity::of(b"another", b"schedule"), ..setup(&dataset, &prior) };
+    let error = run(&root, &other, &mut Unwatched).unwrap_err();
+    assert!(error.to_string().contains("config_hash"), "{error}");
+    let wide = Setup { network: UNetConfig { image_size: 16, ..network() }, ..setup(&dataset, &prior) };
+    let error = run(&folder("trainer_size"), &wide, &mut Unwatched).unwrap_err();
+    assert!(error.to_string().contains("images are 8x8"), "{error}");
+}
+
+#[test]
+fn an_image_depends_on_its_seed_alone() {
+    let (path, network) = (path(), network());
+    let prior = Prior::noise(&path).unwrap();
+    let params = Params::initialise(&network.graph(1).unwrap().0, 5);
+    let (sampler, sampling) = (Momentum, Sampling::uniform(6).unwrap());
+    let images = |seeds: &[u64], batch: usize, at_once: usize| {
+        let condition = Condition::Time;
+        let (head, numbers) = (Objective::PAPER.head, Numbers::F32);
+        let mut denoiser =
+            NetworkDenoiser::new(&Device::Cpu, &network, head, condition, path.clone(), &params, at_once, numbers)
+                .unwrap();
+        let generation = Generation { path: &path, prior: &prior, sampler: &sampler, sampling: &sampling, batch };
+        generation.images(&mut denoiser, seeds, &mut |_, _| {}).unwrap()
+    };
+    let all = images(&[7, 8, 9, 10, 11], 5, 5);
+    let size = SIDE * SIDE;
+    for (batch, at_once) in [(1, 1), (2, 2), (3, 4), (5, 1), (5, 16)] {
+        assert!(images(&[7, 8, 9, 10, 11], batch, at_once) == all, "{batch} images at a time, {at_once} at once");
+    }
+    assert!(images(&[10, 7], 2, 2) == [&all[3 * size..4 * size], &all[..size]].concat());
+}
