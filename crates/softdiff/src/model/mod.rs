@@ -2,6 +2,8 @@
 
 mod denoiser;
 mod generate;
+mod on_device;
 
 pub use denoiser::{Condition, NetworkDenoiser};
 pub use generate::{Generation, to_bytes};
+pub use on_device::GraphSampler;

@@ -1,6 +1,6 @@
 //! The family between probability flow and Naive: DDIM's form for any linear path, with fresh noise as an option.
 
-use super::{Denoiser, Past, Result, Sampler, SamplerError, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, SamplerError, Stage};
 
 /// How much of the noise is fresh.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,6 +65,15 @@ impl Sampler for Churn {
 
     fn draws(&self) -> usize {
         usize::from(!matches!(self.fresh, Fresh::Part(0.0)))
+    }
+
+    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
+        let numbers = || {
+            let share = self.share(stage.from.t - stage.to.t)?;
+            let kept = stage.to.sigma * (1.0 - share * share).sqrt() / stage.sigma(self.name())?;
+            Ok(Blend { kept, fresh: self.s_noise * share * stage.to.sigma, ahead: 0.0 })
+        };
+        Some(numbers())
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {

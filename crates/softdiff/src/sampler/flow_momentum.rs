@@ -1,7 +1,7 @@
 //! The Probability Flow Momentum Sampler: the ODE with the same marginals (Soft Diffusion, appendix "Probability Flow
 //! ODE").
 
-use super::{Denoiser, Past, Result, Sampler, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 
 /// `x' = x + (C' - C) x0_hat + 1/2 (1 - sigma'^2 / sigma^2) (C x0_hat - x)`: deterministic.
 ///
@@ -20,6 +20,14 @@ impl Sampler for FlowMomentum {
 
     fn draws(&self) -> usize {
         0
+    }
+
+    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
+        let numbers = || {
+            let (sigma, lost) = (stage.sigma(self.name())?, stage.lost_variance(self.name())?);
+            Ok(Blend { kept: 1.0 - 0.5 * lost / (sigma * sigma), fresh: 0.0, ahead: 0.0 })
+        };
+        Some(numbers())
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {

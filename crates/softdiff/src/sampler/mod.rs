@@ -20,7 +20,7 @@ mod naive;
 mod oracle;
 mod predictor_corrector;
 mod reverse_diffusion;
-mod run;
+pub(crate) mod run;
 
 pub use ancestral::Ancestral;
 pub use churn::{Churn, Fresh};
@@ -151,6 +151,18 @@ pub struct Past {
     last: Option<(Vec<f64>, Point)>,
 }
 
+/// A step as three numbers, for samplers of one evaluation:
+/// `x' = C' h + kept (x - C h) + fresh eta` with `h = x0_hat + ahead (x0_hat - previous x0_hat)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Blend {
+    /// How much of the noise in x is kept.
+    pub kept: f64,
+    /// How much fresh noise is added.
+    pub fresh: f64,
+    /// How far the prediction is extrapolated.
+    pub ahead: f64,
+}
+
 /// A way back from (C, sigma) to (C', sigma').
 pub trait Sampler {
     /// One word for files and messages.
@@ -171,6 +183,11 @@ pub trait Sampler {
 
     /// x' at `stage.to` from x at `stage.from`: a function of its arguments alone.
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, past: &mut Past) -> Result<Vec<f64>>;
+
+    /// The step as numbers, where it has this form; `before` is the time of the step before. A GPU runs it as a graph.
+    fn blend(&self, _stage: &Stage, _before: Option<f64>) -> Option<Result<Blend>> {
+        None
+    }
 
     /// The last step of all, where the clean prediction is returned (choice A8).
     fn finish(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser) -> Result<Vec<f64>> {

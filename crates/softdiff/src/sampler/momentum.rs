@@ -1,6 +1,6 @@
 //! The Momentum Sampler: the reverse SDE in one Euler-Maruyama step (Soft Diffusion, Algorithm 2).
 
-use super::{Denoiser, Past, Result, Sampler, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 
 /// Soft Diffusion, Algorithm 2. With C = I it is the reverse diffusion of the VE diffusion (Song et al. 2021).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,6 +13,14 @@ impl Sampler for Momentum {
 
     fn order(&self) -> u32 {
         1
+    }
+
+    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
+        let numbers = || {
+            let (sigma, lost) = (stage.sigma(self.name())?, stage.lost_variance(self.name())?);
+            Ok(Blend { kept: 1.0 - lost / (sigma * sigma), fresh: lost.sqrt(), ahead: 0.0 })
+        };
+        Some(numbers())
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {

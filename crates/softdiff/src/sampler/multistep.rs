@@ -1,7 +1,7 @@
 //! Second order with one evaluation: the prediction is extrapolated from this step and the one before.
 
 use super::heun::flow;
-use super::{Denoiser, Past, Result, Sampler, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 
 /// A two-step Adams-Bashforth method for the probability flow, in the variable of [`super::Heun`].
 ///
@@ -22,6 +22,16 @@ impl Sampler for Multistep {
 
     fn draws(&self) -> usize {
         0
+    }
+
+    fn blend(&self, stage: &Stage, before: Option<f64>) -> Option<Result<Blend>> {
+        let ahead = match before {
+            Some(before) if stage.to.sigma > 0.0 && before > stage.from.t => {
+                0.5 * (stage.from.t - stage.to.t) / (before - stage.from.t)
+            }
+            _ => 0.0,
+        };
+        Some(stage.sigma(self.name()).map(|sigma| Blend { kept: stage.to.sigma / sigma, fresh: 0.0, ahead }))
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, past: &mut Past) -> Result<Vec<f64>> {

@@ -3,7 +3,7 @@
 //! It does not converge: its variance settles at `V^2 / (2V - sigma^2)` with `V = c^2 s^2 + sigma^2`, half of what it
 //! should be, for any number of steps. That is the lack of diversity that the paper sees.
 
-use super::{Denoiser, Past, Result, Sampler, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 
 /// Soft Diffusion, Algorithm 1: `x' = C' x0_hat + sigma' eta`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,6 +16,10 @@ impl Sampler for Naive {
 
     fn order(&self) -> u32 {
         0
+    }
+
+    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
+        Some(Ok(Blend { kept: 0.0, fresh: stage.to.sigma, ahead: 0.0 }))
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {

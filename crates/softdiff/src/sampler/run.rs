@@ -43,7 +43,16 @@ impl Sampling {
         Sampling { ending, ..self }
     }
 
-    fn check(&self) -> Result<()> {
+    /// Where step number `step` ends.
+    pub(crate) fn target(&self, path: &Path, step: usize) -> Result<Point> {
+        let last = step + 2 == self.times.len();
+        match self.ending {
+            Ending::Denoised | Ending::Stepped if last => Ok(Point::clean()),
+            _ => Point::on(path, self.times[step + 1]),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
         if self.times.len() < 2 {
             return Err(SamplerError::NoSteps);
         }
@@ -95,10 +104,7 @@ pub fn sample_watched(
     watch(from.t, &x);
     for step in 0..steps {
         let last = step + 1 == steps;
-        let to = match sampling.ending {
-            Ending::Denoised | Ending::Stepped if last => Point::clean(),
-            _ => Point::on(path, sampling.times[step + 1])?,
-        };
+        let to = sampling.target(path, step)?;
         let finishing = last && sampling.ending == Ending::Denoised;
         let draws = if finishing { 0 } else { sampler.draws() };
         let eta = noise(seeds, step, draws, size);
@@ -116,7 +122,7 @@ pub fn sample_watched(
 }
 
 /// Noise `[draw][image][element]` of one step, each image from its own seed.
-fn noise(seeds: &[u64], step: usize, draws: usize, size: usize) -> Vec<f64> {
+pub(crate) fn noise(seeds: &[u64], step: usize, draws: usize, size: usize) -> Vec<f64> {
     let mut eta = Vec::with_capacity(draws * seeds.len() * size);
     let mut one = vec![0f32; size];
     for draw in 0..draws {

@@ -1,0 +1,156 @@
+//! Sampling as a graph: prediction and update in one run, x_t stays on the device.
+
+use super::denoiser::Condition;
+use crate::corruption::{LinearMap, MapProgram};
+use crate::network::{UNetConfig, unet};
+use crate::objective::Head;
+use crate::path::Path;
+use crate::sampler::run::noise;
+use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
+use softdiff_engine::cuda::Numbers;
+use softdiff_engine::device::Evaluator;
+use softdiff_engine::{Device, Graph, Params, Var};
+use std::sync::Arc;
+
+/// A network and the update of any sampler that is a [`Blend`], for a fixed number of images at a time.
+pub struct GraphSampler {
+    run: Evaluator,
+    program: MapProgram,
+    next: Var,
+    x0_hat: Var,
+    batch: usize,
+    path: Arc<Path>,
+    condition: Condition,
+}
+
+impl GraphSampler {
+    /// Puts the network and the update on `device`; `sampling` tells the times it must be able to visit.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        device: &Device,
+        network: &UNetConfig,
+        head: Head,
+        condition: Condition,
+        path: Arc<Path>,
+        params: &Params<f32>,
+        sampling: &Sampling,
+        batch: usize,
+        numbers: Numbers,
+    ) -> Result<GraphSampler> {
+        sampling.check()?;
+        let shape = path.shape();
+        let mut maps = vec![LinearMap::Identity];
+        for &t in &sampling.times {
+            maps.push(path.at(t)?.map);
+        }
+        let program = MapProgram::covering(&maps, shape)?;
+        let mut g = Graph::new();
+        let images = [batch, shape.height, shape.width, shape.channels];
+        let x = g.input("x", images)?;
+        let previous = g.input("previous", images)?;
+        let eta = g.input("eta", images)?;
+        let t = g.input("t", [batch])?;
+        let number = |g: &mut Graph, name: &str| g.input(name, [1, 1, 1, 1]);
+        let (sigma, kept) = (number(&mut g, "sigma")?, number(&mut g, "kept")?);
+        let (fresh, ahead) = (number(&mut g, "fresh")?, number(&mut g, "ahead")?);
+        let now_numbers = program.inputs(&mut g, "now", 1)?;
+        let next_numbers = program.inputs(&mut g, "next", 1)?;
+        let told = match condition {
+            Condition::Time => network.condition_on_time(&mut g, t)?,
+            Condition::LogSigma => t,
+        };
+        let output = unet(&mut g, network, x, told, false)?.output;
+        let x0_hat = head.emit(&mut g, output, x, sigma)?;
+        let change = g.sub(x0_hat, previous)?;
+        let extrapolated = g.mul(change, ahead)?;
+        let h = g.add(x0_hat, extrapolated)?;
+        let y_hat = program.emit(&mut g, h, &now_numbers)?;
+        let y_next = program.emit(&mut g, h, &next_numbers)?;
+        let residual = g.sub(x, y_hat)?;
+        let remaining = g.mul(residual, kept)?;
+        let added = g.mul(eta, fresh)?;
+        let next = g.combine(&[(1.0, y_next), (1.0, remaining), (1.0, added)])?;
+        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
+        run.carry(next, "x")?;
+        run.carry(x0_hat, "previous")?;
+        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition })
+    }
+
+    /// Images at a time.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Takes `x1`, one image per seed and at most a batch, back along the path.
+    pub fn sample(
+        &mut self,
+        sampler: &dyn Sampler,
+        mut x1: Vec<f64>,
+        seeds: &[u64],
+        sampling: &Sampling,
+    ) -> Result<Vec<f64>> {
+        sampling.check()?;
+        let size = self.path.shape().len();
+        if seeds.len() > self.batch || x1.len() != seeds.len() * size {
+            return Err(SamplerError::Size { what: "the start", found: x1.len(), expected: self.batch * size });
+        }
+        let wanted = x1.len();
+        x1.resize(self.batch * size, 0.0);
+        self.run.set("x", &narrow(&x1))?;
+        let steps = sampling.times.len() - 1;
+        let path = self.path.clone();
+        let mut from = Point::on(&path, sampling.times[0])?;
+        let mut before = None;
+        for step in 0..steps {
+            let to = sampling.target(&path, step)?;
+            let stage = Stage { path: &path, from: &from, to: &to, eta: &[] };
+            let finishing = step + 1 == steps && sampling.ending == Ending::Denoised;
+            let blend = match (finishing, sampler.blend(&stage, before)) {
+                (true, _) => Blend { kept: 0.0, fresh: 0.0, ahead: 0.0 },
+                (false, Some(blend)) => blend?,
+                (false, None) => {
+                    let problem = format!("'{}' is no step of one evaluation", sampler.name());
+                    return Err(SamplerError::Denoiser(problem));
+                }
+            };
+            self.load(&from, &to, &blend)?;
+            if blend.fresh > 0.0 {
+                let mut eta = noise(seeds, step, 1, size);
+                eta.resize(self.batch * size, 0.0);
+                self.run.set("eta", &narrow(&eta))?;
+            }
+            self.run.run(0)?;
+            before = Some(from.t);
+            from = to;
+        }
+        let result = self.run.get(if sampling.ending == Ending::Denoised { self.x0_hat } else { self.next })?;
+        let images: Vec<f64> = result.into_iter().take(wanted).map(f64::from).collect();
+        match images.iter().position(|v| !v.is_finite()) {
+            Some(index) => Err(SamplerError::NotFinite { what: "the sample", t: from.t, index }),
+            None => Ok(images),
+        }
+    }
+
+    /// The numbers of one step.
+    fn load(&mut self, from: &Point, to: &Point, blend: &Blend) -> Result<()> {
+        let told = match self.condition {
+            Condition::Time => from.t,
+            Condition::LogSigma => from.sigma.ln(),
+        };
+        self.run.set("t", &vec![told as f32; self.batch])?;
+        let numbers = [("sigma", from.sigma), ("kept", blend.kept), ("fresh", blend.fresh), ("ahead", blend.ahead)];
+        for (name, value) in numbers {
+            self.run.set(name, &[value as f32])?;
+        }
+        for (name, map) in [("now", &from.map), ("next", &to.map)] {
+            for (index, values) in self.program.values(map)?.iter().enumerate() {
+                self.run.set(&format!("{name}.{index}"), &narrow(values))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn narrow(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&v| v as f32).collect()
+}

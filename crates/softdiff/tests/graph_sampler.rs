@@ -1,0 +1,109 @@
+//! Sampling as a graph equals the samplers' own steps.
+
+use softdiff::corruption::{Blur, Boundary, Shape};
+use softdiff::curve::Interpolation;
+use softdiff::engine::cuda::Numbers;
+use softdiff::engine::{Device, Params};
+use softdiff::model::{Condition, Generation, GraphSampler, NetworkDenoiser};
+use softdiff::network::UNetConfig;
+use softdiff::noise::Alpha;
+use softdiff::objective::Head;
+use softdiff::path::Path;
+use softdiff::prior::Prior;
+use softdiff::sampler::*;
+use std::sync::Arc;
+
+const SHAPE: Shape = Shape { height: 8, width: 8, channels: 1 };
+
+fn paths() -> Vec<Path> {
+    let blur = || Box::new(Blur::new(SHAPE, Boundary::Zero, 4.0).unwrap());
+    vec![
+        Path::two_stage(blur(), vec![0.0, 0.5, 1.5, 4.0], Interpolation::Linear).unwrap(),
+        Path::variance_exploding(SHAPE, 0.01, 5.0).unwrap(),
+        Path::variance_preserving(SHAPE, Alpha::COSINE).unwrap(),
+        Path::blurring_diffusion(SHAPE).unwrap(),
+    ]
+}
+
+fn blended() -> Vec<Box<dyn Sampler>> {
+    let churn = Churn { s_noise: 1.1, ..Churn::rate(5.0) };
+    let plain: Vec<Box<dyn Sampler>> = vec![Box::new(Naive), Box::new(Momentum), Box::new(FlowMomentum)];
+    let rest: Vec<Box<dyn Sampler>> =
+        vec![Box::new(Churn::deterministic()), Box::new(Churn::part(0.3)), Box::new(churn), Box::new(Multistep)];
+    plain.into_iter().chain(rest).collect()
+}
+
+#[test]
+fn a_sampler_as_three_numbers_is_its_step() {
+    let mut h = |x: &[f64], t: f64| Ok(x.iter().map(|v| 0.7 * v + 0.2 * t).collect::<Vec<f64>>());
+    let eta: Vec<f64> = (0..SHAPE.len()).map(|i| (i as f64 * 1.7).sin()).collect();
+    for path in paths() {
+        for sampler in blended() {
+            let mut x: Vec<f64> = (0..SHAPE.len()).map(|i| (i as f64).cos()).collect();
+            let (mut past, mut before, mut previous) = (<_>::default(), None, vec![0.0; x.len()]);
+            let times = [1.0, 0.7, 0.3, 0.1];
+            for pair in times.windows(2) {
+                let (from, to) = (Point::on(&path, pair[0]).unwrap(), Point::on(&path, pair[1]).unwrap());
+                let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
+                let blend = match sampler.blend(&stage, before).unwrap() {
+                    Ok(blend) => blend,
+                    // Noise that grows on the way back is refused alike by both forms.
+                    Err(error) => {
+                        let same = sampler.step(&stage, &x, &mut h, &mut past).unwrap_err();
+                        assert_eq!(error.to_string(), same.to_string());
+                        break;
+                    }
+                };
+                let x0_hat = h(&x, from.t).unwrap();
+                let g: Vec<f64> = x0_hat.iter().zip(&previous).map(|(h, p)| h + blend.ahead * (h - p)).collect();
+                let now = from.map.apply_batch(SHAPE, &g).unwrap();
+                let next = to.map.apply_batch(SHAPE, &g).unwrap();
+                let expected: Vec<f64> =
+                    (0..x.len()).map(|i| next[i] + blend.kept * (x[i] - now[i]) + blend.fresh * eta[i]).collect();
+                x = sampler.step(&stage, &x, &mut h, &mut past).unwrap();
+                let worst = x.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(worst < 1e-12, "{} at {}: {worst:e}", sampler.name(), from.t);
+                (before, previous) = (Some(from.t), x0_hat);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_graph_gives_the_images_of_the_loop() {
+    let network = UNetConfig::small(8, 1, 8, &[1, 2]);
+    let params = Params::initialise(&network.graph(1).unwrap().0, 5);
+    let seeds = [3, 1, 4];
+    for path in paths().into_iter().map(Arc::new) {
+        let prior = Prior::noise(&path).unwrap();
+        for sampler in blended() {
+            for ending in [Ending::Denoised, Ending::AtPathStart] {
+                let sampling = Sampling::uniform(5).unwrap().ending(ending);
+                let (head, condition, numbers) = (Head::PAPER, Condition::Time, Numbers::F32);
+                let mut denoiser =
+                    NetworkDenoiser::new(&Device::Cpu, &network, head, condition, path.clone(), &params, 3, numbers)
+                        .unwrap();
+                let generation =
+                    Generation { path: &path, prior: &prior, sampler: sampler.as_ref(), sampling: &sampling, batch: 3 };
+                let expected = generation.images(&mut denoiser, &seeds, &mut |_, _| {});
+                // A batch with one place to spare.
+                let (device, path) = (Device::Cpu, path.clone());
+                let mut graph =
+                    GraphSampler::new(&device, &network, head, condition, path, &params, &sampling, 4, numbers)
+                        .unwrap();
+                let found = graph.sample(sampler.as_ref(), generation.starts(&seeds), &seeds, &sampling);
+                let (expected, found) = match (expected, found) {
+                    (Ok(expected), Ok(found)) => (expected, found),
+                    (Err(a), Err(b)) => {
+                        assert_eq!(a.to_string(), b.to_string());
+                        continue;
+                    }
+                    (a, b) => panic!("{}: {:?} against {:?}", sampler.name(), a.err(), b.err()),
+                };
+                let scale = expected.iter().map(|v| v.abs()).fold(1.0, f64::max);
+                let worst = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(worst < 1e-4 * scale, "{} {ending:?}: {worst:e} of {scale}", sampler.name());
+            }
+        }
+    }
+}
