@@ -3,7 +3,9 @@
 mod denoiser;
 mod generate;
 mod on_device;
+mod open;
 
 pub use denoiser::{Condition, NetworkDenoiser};
 pub use generate::{Generation, to_bytes};
 pub use on_device::GraphSampler;
+pub use open::{Model, ModelError, WEIGHTS};

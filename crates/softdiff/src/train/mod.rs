@@ -2,12 +2,14 @@
 
 mod blur_path;
 mod emitted_path;
+mod prepare;
 mod setup;
 mod step;
 mod trainer;
 
 pub use blur_path::BlurPath;
 pub use emitted_path::{EmittedPath, HostPath, PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
+pub use prepare::{PrepareError, Prepared, numbers};
 pub use setup::{Evaluation, Preview, Setup, Unwatched, Watcher};
 pub use step::{Noise, Setting, SoftStep, StepInputs, StepLoss};
 pub use trainer::{Finished, TrainError, train};

@@ -1,0 +1,161 @@
+//! Models from disk: a run, one of its checkpoints, or an exported model.
+
+use super::Condition;
+use crate::checkpoint::{CheckpointError, Checkpoints, Identity, Retention, Stored};
+use crate::network::UNetConfig;
+use crate::objective::Head;
+use crate::path::Path;
+use crate::prior::{Prior, PriorError};
+use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
+use crate::run::RunFolder;
+use crate::schedule::{Schedule, ScheduleError};
+use softdiff_engine::Params;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+/// The weights of an exported model.
+pub const WEIGHTS: &str = "model.safetensors";
+
+/// A trained model: everything that sampling and restoring need.
+pub struct Model {
+    /// What it is called.
+    pub name: String,
+    /// The recipe it was trained by.
+    pub recipe: Recipe,
+    /// The path it was trained on.
+    pub path: Arc<Path>,
+    /// The levels of that path, where they were measured.
+    pub schedule: Option<Schedule>,
+    /// Where the path ends.
+    pub prior: Prior,
+    /// The network.
+    pub network: UNetConfig,
+    /// How its output is read.
+    pub head: Head,
+    /// What it is told besides the image.
+    pub condition: Condition,
+    /// Its weights.
+    pub params: Params<f32>,
+    /// Which weights these are.
+    pub weights: Weights,
+    /// Training steps behind them.
+    pub step: u64,
+}
+
+/// Why a model could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// Neither a run nor an exported model.
+    #[error("{} is no model: it has no config.toml; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
+    NoModel(PathBuf),
+    /// A run without checkpoints.
+    #[error("{} has no checkpoint yet; let it train up to one (checkpoint.every)", .0.display())]
+    NoCheckpoint(PathBuf),
+    /// A checkpoint without the average asked for.
+    #[error("{} keeps no {wanted}; it has {}", run.display(), kept.join(", "))]
+    NoAverage {
+        /// The run.
+        run: PathBuf,
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        kept: Vec<String>,
+    },
+    /// Weights that cannot be read.
+    #[error("{}: {problem}; export the model again", file.display())]
+    Weights {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A bad recipe.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// A recipe that does not fit.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A bad schedule.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A bad prior.
+    #[error(transparent)]
+    Prior(#[from] PriorError),
+    /// A bad checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A bad network.
+    #[error(transparent)]
+    Engine(#[from] softdiff_engine::Error),
+}
+
+/// Largest weight file that is read: a network of a billion weights.
+const LARGEST: u64 = 4 << 30;
+
+impl Model {
+    /// Opens a run (its newest whole checkpoint), a checkpoint's folder, or an exported model.
+    ///
+    /// `weights` none takes those that the recipe samples with.
+    pub fn open(place: &FilePath, weights: Option<Weights>) -> Result<Model, ModelError> {
+        let (root, step) = find_run(place);
+        let folder = RunFolder::new(&root);
+        if !folder.config().is_file() {
+            return Err(ModelError::NoModel(place.into()));
+        }
+        let recipe = Recipe::read(&folder.config(), &[])?;
+        let prior = Prior::read(&folder.prior())?;
+        let schedule = if folder.schedule().exists() { Some(Schedule::read(&folder.schedule())?) } else { None };
+        let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
+        let network = recipe.network(prior.shape)?;
+        let template = Params::<f32>::zeros(&network.graph(1)?.0);
+        let weights = weights.unwrap_or(recipe.sample.weights);
+        let exported = root.join(WEIGHTS);
+        let (params, step) = if step.is_none() && exported.is_file() {
+            (read_weights(&exported, template)?, recipe.train.steps)
+        } else {
+            let stored = find_checkpoint(&folder, step)?;
+            let average = match weights {
+                Weights::Ema(decay) if !recipe.train.ema.contains(&decay) => {
+                    let kept = recipe.train.ema.iter().map(|decay| format!("ema-{decay}"));
+                    let kept = kept.chain(["raw".to_owned()]).collect();
+                    return Err(ModelError::NoAverage { run: root, wanted: weights.to_string(), kept });
+                }
+                Weights::Ema(decay) => Some(decay),
+                Weights::Raw => None,
+            };
+            (stored.weights(&template, average)?, stored.manifest().step)
+        };
+        let (name, head) = (recipe.name.clone(), recipe.objective.head);
+        let condition = Condition::Time;
+        Ok(Model { name, recipe, path, schedule, prior, network, head, condition, params, weights, step })
+    }
+}
+
+/// The run that `place` belongs to, and the step where it is one of its checkpoints.
+fn find_run(place: &FilePath) -> (PathBuf, Option<u64>) {
+    let place = place.canonicalize().unwrap_or_else(|_| place.into());
+    let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let step = name.strip_prefix("step-").and_then(|step| step.parse().ok());
+    match (step, place.parent().and_then(FilePath::parent)) {
+        (Some(step), Some(run)) if run.join("config.toml").is_file() => (run.into(), Some(step)),
+        _ => (place, None),
+    }
+}
+
+fn find_checkpoint(folder: &RunFolder, step: Option<u64>) -> Result<Stored, ModelError> {
+    if !folder.checkpoints().is_dir() {
+        return Err(ModelError::NoCheckpoint(folder.root().into()));
+    }
+    let all = Checkpoints::open(folder.fs(), &folder.checkpoints(), Identity::default(), Retention::default())?;
+    match step {
+        Some(step) => Ok(all.get(step)?),
+        None => all.newest_valid()?.newest.ok_or_else(|| ModelError::NoCheckpoint(folder.root().into())),
+    }
+}
+
+fn read_weights(file: &FilePath, mut params: Params<f32>) -> Result<Params<f32>, ModelError> {
+    let fail = |problem: String| ModelError::Weights { file: file.into(), problem };
+    let bytes = crate::run::fs::read_up_to(&crate::run::fs::Disk, file, LARGEST).map_err(|e| fail(e.to_string()))?;
+    params.read_safetensors(&bytes).map_err(|e| fail(e.to_string()))?;
+    Ok(params)
+}

@@ -1,0 +1,268 @@
+//! From a recipe to a run: its data, schedule and prior, made once and kept in the run's folder.
+
+use super::setup::{Preview, Setup, Watcher};
+use crate::checkpoint::Identity;
+use crate::corruption::Shape;
+use crate::data::{DataError, Dataset, Source};
+use crate::network::UNetConfig;
+use crate::path::{Path, PathError};
+use crate::prior::{Prior, PriorError};
+use crate::recipe::{BuildError, PriorSection, Recipe, TrainPrecision};
+use crate::run::fs::read_up_to;
+use crate::run::{RunError, RunFolder, RunLock};
+use crate::sampler::{SamplerError, Sampling, by_name};
+use crate::schedule::{Schedule, ScheduleError, plan};
+use serde::{Deserialize, Serialize};
+use softdiff_engine::cuda::Numbers;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+/// Why a recipe could not be made into a run.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The folder holds a run of another recipe.
+    #[error(
+        "{} was begun with another recipe ({difference}); give another folder, or go on with `softdiff train --out {}` alone",
+        folder.display(), folder.display()
+    )]
+    OtherRecipe {
+        /// The run's folder.
+        folder: PathBuf,
+        /// The first key that differs.
+        difference: String,
+    },
+    /// The data set has changed since.
+    #[error("the images of {source_name} are not those the run was begun with; put the old ones back, or begin a new run")]
+    OtherData {
+        /// What the data set is called.
+        source_name: String,
+    },
+    /// A data set that cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A recipe that does not fit the images.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A schedule that cannot be made.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A prior that cannot be fitted.
+    #[error(transparent)]
+    Prior(#[from] PriorError),
+    /// A bad path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A bad sampler.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
+    /// The run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// A run whose data, schedule and prior are there.
+pub struct Prepared {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// The images.
+    pub dataset: Dataset,
+    /// The levels of corruption, where the path has some that were measured.
+    pub schedule: Option<Schedule>,
+    /// The path.
+    pub path: Arc<Path>,
+    /// p_1.
+    pub prior: Prior,
+    /// The network.
+    pub network: UNetConfig,
+    /// What checkpoints belong to.
+    pub identity: Identity,
+}
+
+/// `data.json`: which images a run learns from.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct DataNote {
+    source: String,
+    images: usize,
+    shape: Shape,
+    hash: String,
+}
+
+/// Longest recipe or note that is read.
+const LONGEST: u64 = 1 << 20;
+
+impl Prepared {
+    /// Loads the data, and makes or reads back the schedule and the prior of the run in `folder`.
+    pub fn new(
+        recipe: Recipe,
+        folder: &RunFolder,
+        lock: &RunLock,
+        watcher: &mut dyn Watcher,
+        progress: &(dyn Fn(&'static str, &'static str, usize, usize) + Sync),
+    ) -> Result<Prepared, PrepareError> {
+        check_recipe(&recipe, folder)?;
+        let source = Source::open_split(FilePath::new(&recipe.data.source), recipe.data.split)?;
+        let loading = |done, total| progress("loading", "images", done, total);
+        let dataset = source.load(&recipe.data.load_options(), &loading)?;
+        let shape = Shape::new(dataset.height(), dataset.width(), dataset.channels());
+        let network = recipe.network(shape)?;
+        check_data(&recipe, &dataset, shape, folder, lock)?;
+        let values = || -> Vec<f64> { dataset.pixels().iter().map(|&byte| f64::from(byte) / 255.0).collect() };
+        let schedule = match read_schedule(folder)? {
+            Some(schedule) => Some(schedule),
+            None => {
+                let measuring = |done, total| progress("scheduling", "distances", done, total);
+                let made = make_schedule(&recipe, shape, &values, &source, &measuring)?;
+                if let Some(schedule) = &made {
+                    folder.publish(lock, &folder.schedule(), schedule.to_json().as_bytes())?;
+                    watcher.note(&format!(
+                        "schedule of {} levels from {} images, {:.4} to {:.4}",
+                        schedule.knots.len(),
+                        schedule.data.images,
+                        schedule.knots.first().copied().unwrap_or(0.0),
+                        schedule.knots.last().copied().unwrap_or(0.0)
+                    ));
+                }
+                made
+            }
+        };
+        let path = Arc::new(recipe.path(shape, schedule.as_ref())?);
+        let prior = if folder.prior().exists() {
+            Prior::read(&folder.prior())?
+        } else {
+            let prior = make_prior(&recipe, &path, &values)?;
+            prior.write(&folder.prior())?;
+            watcher.note(&format!("prior: {}", recipe.prior.kind()));
+            prior
+        };
+        let text = recipe.to_toml();
+        folder.publish(lock, &folder.config(), text.as_bytes())?;
+        let knots = schedule.as_ref().map(Schedule::to_json).unwrap_or_default();
+        let identity = Identity::of(lasting(&recipe).as_bytes(), knots.as_bytes());
+        Ok(Prepared { recipe, dataset, schedule, path, prior, network, identity })
+    }
+
+    /// What the trainer needs.
+    pub fn setup(&self) -> Result<Setup<'_>, PrepareError> {
+        let Recipe { train, checkpoint, preview, sample, .. } = &self.recipe;
+        let preview = match preview.every {
+            Some(every) => Some(Preview {
+                every,
+                images: preview.images,
+                sampler: by_name(&preview.sampler, &sample.options)?,
+                sampling: Sampling::uniform(preview.steps)?.ending(sample.ending),
+            }),
+            None => None,
+        };
+        Ok(Setup {
+            dataset: &self.dataset,
+            path: self.path.clone(),
+            prior: &self.prior,
+            network: self.network.clone(),
+            objective: self.recipe.objective,
+            adam: self.recipe.adam(),
+            seed: self.recipe.seed,
+            steps: train.steps,
+            batch: train.batch,
+            accumulate: train.accumulate,
+            mirror: self.recipe.data.mirror,
+            numbers: numbers(train.precision),
+            log_every: train.log_every,
+            bins: train.bins,
+            identity: self.identity.clone(),
+            checkpoint_every: checkpoint.every,
+            retention: checkpoint.retention(),
+            best_by: (checkpoint.keep_best > 0).then(|| checkpoint.metric.clone()),
+            preview,
+        })
+    }
+}
+
+/// How a GPU stores numbers under a recipe's precision.
+pub fn numbers(precision: TrainPrecision) -> Numbers {
+    match precision {
+        TrainPrecision::F32 => Numbers::F32,
+        TrainPrecision::Bf16 => Numbers::Bf16,
+    }
+}
+
+/// The recipe without what may change when a run goes on: how long it is to be.
+fn lasting(recipe: &Recipe) -> String {
+    let mut lasting = recipe.clone();
+    lasting.train.steps = 1;
+    lasting.to_toml()
+}
+
+/// A run goes on with its own recipe only; it may be made longer.
+fn check_recipe(recipe: &Recipe, folder: &RunFolder) -> Result<(), PrepareError> {
+    let Ok(bytes) = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST) else { return Ok(()) };
+    let text = String::from_utf8_lossy(&bytes);
+    let other = |difference| PrepareError::OtherRecipe { folder: folder.root().into(), difference };
+    let origin = folder.config().display().to_string();
+    let before = Recipe::parse(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
+    let (before, now) = (lasting(&before), lasting(recipe));
+    if before == now {
+        return Ok(());
+    }
+    let differs = before.lines().zip(now.lines()).find(|(a, b)| a != b);
+    Err(other(differs.map_or("it has other keys".into(), |(a, b)| format!("{a} there, {b} here"))))
+}
+
+fn check_data(
+    recipe: &Recipe,
+    dataset: &Dataset,
+    shape: Shape,
+    folder: &RunFolder,
+    lock: &RunLock,
+) -> Result<(), PrepareError> {
+    let name = FilePath::new(&recipe.data.source).file_name().unwrap_or_default().to_string_lossy();
+    let hash = crate::hash::to_text(dataset.hash());
+    let note = DataNote { source: name.into_owned(), images: dataset.len(), shape, hash };
+    let file = folder.root().join("data.json");
+    if let Ok(bytes) = read_up_to(folder.fs().as_ref(), &file, LONGEST) {
+        return match serde_json::from_slice::<DataNote>(&bytes) {
+            Ok(before) if before.hash == note.hash => Ok(()),
+            _ => Err(PrepareError::OtherData { source_name: note.source }),
+        };
+    }
+    let Ok(mut text) = serde_json::to_string_pretty(&note) else { unreachable!("a note is always JSON") };
+    text.push('\n');
+    Ok(folder.publish(lock, &file, text.as_bytes())?)
+}
+
+fn read_schedule(folder: &RunFolder) -> Result<Option<Schedule>, PrepareError> {
+    Ok(if folder.schedule().exists() { Some(Schedule::read(&folder.schedule())?) } else { None })
+}
+
+fn make_schedule(
+    recipe: &Recipe,
+    shape: Shape,
+    values: &dyn Fn() -> Vec<f64>,
+    source: &Source,
+    progress: &crate::schedule::Progress<'_>,
+) -> Result<Option<Schedule>, PrepareError> {
+    if let Some(schedule) = recipe.schedule_file()? {
+        return Ok(Some(schedule));
+    }
+    let Some(corruption) = recipe.corruption(shape)? else { return Ok(None) };
+    let name = source.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let words = format!("{} {name}", source.format());
+    let Some(mut request) = recipe.schedule_request(&*corruption, &words)? else { return Ok(None) };
+    let all = values();
+    request.images = request.images.min(all.len() / shape.len());
+    Ok(Some(plan(&*corruption, &all, &request, progress)?))
+}
+
+fn make_prior(recipe: &Recipe, path: &Path, values: &dyn Fn() -> Vec<f64>) -> Result<Prior, PrepareError> {
+    let first = |images: &Option<usize>| {
+        let mut all = values();
+        all.truncate(images.unwrap_or(usize::MAX).saturating_mul(path.shape().len()));
+        all
+    };
+    Ok(match &recipe.prior {
+        PriorSection::Noise => Prior::noise(path)?,
+        PriorSection::Data { images } => Prior::data(path, &first(images))?,
+        PriorSection::Fitted { modes, components, images } => {
+            Prior::fitted(path, &first(images), *modes, *components, recipe.seed)?
+        }
+    })
+}
