@@ -22,10 +22,12 @@ pub mod objective;
 pub mod path;
 pub mod prior;
 pub mod random;
+pub mod recipe;
 pub mod run;
 pub mod sampler;
 pub mod schedule;
 mod shown;
+mod suggest;
 pub mod train;
 pub mod transport;
 

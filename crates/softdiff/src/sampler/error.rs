@@ -93,6 +93,14 @@ pub enum SamplerError {
         /// What it took.
         evaluations: usize,
     },
+    /// A sampler that does not exist.
+    #[error("there is no sampler '{name}'; {hint}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        hint: String,
+    },
     /// A denoiser that failed for its own reasons.
     #[error("the denoiser failed: {0}")]
     Denoiser(String),

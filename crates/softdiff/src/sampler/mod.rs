@@ -6,6 +6,7 @@
 //! exact: `dC/dt E[x0|x] - 1/2 d(sigma^2)/dt score` is the velocity of the marginals of `x_t = C_t x_0 + sigma_t eta`.
 
 mod ancestral;
+mod by_name;
 mod churn;
 mod ddim;
 mod dormand_prince;
@@ -23,6 +24,7 @@ mod reverse_diffusion;
 pub(crate) mod run;
 
 pub use ancestral::Ancestral;
+pub use by_name::{NAMES, Options, by_name, needs_scale};
 pub use churn::{Churn, Fresh};
 pub use ddim::Ddim;
 pub use dormand_prince::{DormandPrince, Tolerance};

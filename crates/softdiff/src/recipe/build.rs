@@ -1,0 +1,158 @@
+//! From a recipe to paths, networks and optimisers.
+
+use super::{KnotMethod, PathSection, Recipe};
+use crate::corruption::{Corruption, CorruptionError, Shape};
+use crate::curve::{Curve, CurveError};
+use crate::network::{ConfigError, UNetConfig};
+use crate::noise::{Noise, PAPER_LARGEST, PAPER_SMALLEST};
+use crate::path::{LevelSchedule, Path, PathError};
+use crate::schedule::{Method, Request, Schedule, ScheduleError, VarianceExploding, usual_candidates};
+use softdiff_engine::optim::AdamConfig;
+
+/// A recipe that does not fit the pictures or the schedule.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The schedule is still to be made.
+    #[error("schedule.method \"{method}\" measures images first; make the schedule, or give schedule.method \"even\"")]
+    NeedsSchedule {
+        /// The method.
+        method: &'static str,
+    },
+    /// A schedule of something else.
+    #[error("the schedule was made for {made_for}, the recipe has {wanted}; make it again, or change path.corruption")]
+    OtherSchedule {
+        /// What the schedule says.
+        made_for: String,
+        /// What the recipe says.
+        wanted: String,
+    },
+    /// The network wants squares.
+    #[error("pictures of {0} are not square; set data.crop = \"centre\" and data.size")]
+    NotSquare(Shape),
+    /// A bad path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A bad corruption.
+    #[error(transparent)]
+    Corruption(#[from] CorruptionError),
+    /// A bad schedule.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// Bad knots.
+    #[error(transparent)]
+    Curve(#[from] CurveError),
+    /// A network that does not fit the pictures.
+    #[error(transparent)]
+    Network(#[from] ConfigError),
+}
+
+impl Recipe {
+    /// The corruption whose levels a schedule chooses; none for VE, VP, sub-VP and blurring diffusion.
+    pub fn corruption(&self, shape: Shape) -> Result<Option<Box<dyn Corruption>>, BuildError> {
+        Ok(self.path.corruption().map(|corruption| corruption.build(shape)).transpose()?)
+    }
+
+    /// What to ask the scheduler for; none where no images have to be measured. `source` names the images in words.
+    pub fn schedule_request(&self, corruption: &dyn Corruption, source: &str) -> Result<Option<Request>, BuildError> {
+        let section = &self.schedule;
+        let method = match section.method {
+            // The limit is found, not read.
+            KnotMethod::ShortestPath => Method::ShortestPath { max_hop: 0.0 },
+            KnotMethod::EqualArcLength => Method::EqualArcLength,
+            KnotMethod::MseMatched { pace } => {
+                let pace = VarianceExploding { smallest: PAPER_SMALLEST, largest: pace };
+                Method::MseMatched { pace, sigma: self.largest_noise() }
+            }
+            _ => return Ok(None),
+        };
+        if self.path.corruption().is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Request {
+            source: source.to_owned(),
+            candidates: usual_candidates(corruption, section.candidates)?,
+            knots: section.knots,
+            metric: section.metric,
+            method,
+            interpolation: section.interpolation,
+            images: section.images,
+            seed: self.seed,
+            resamplings: section.resamplings,
+        }))
+    }
+
+    /// The schedule of `schedule.method = "file"`, read and checked; none for other methods.
+    pub fn schedule_file(&self) -> Result<Option<Schedule>, BuildError> {
+        match (&self.schedule.method, self.path.corruption()) {
+            (KnotMethod::File { file }, Some(_)) => Ok(Some(Schedule::read(std::path::Path::new(file))?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The path for images of `shape`. A schedule is needed where its method measures images or names a file.
+    pub fn path(&self, shape: Shape, schedule: Option<&Schedule>) -> Result<Path, BuildError> {
+        Ok(match &self.path {
+            PathSection::Ve { smallest, largest } => Path::variance_exploding(shape, *smallest, *largest)?,
+            PathSection::Vp { alpha } => Path::variance_preserving(shape, *alpha)?,
+            PathSection::SubVp { alpha } => Path::sub_variance_preserving(shape, *alpha)?,
+            PathSection::Blurring => Path::blurring_diffusion(shape)?,
+            PathSection::TwoStage { smallest, largest, noise_stage, corruption } => {
+                let corruption = corruption.build(shape)?;
+                let curve = self.curve(&*corruption, schedule)?;
+                let noise = Noise::Geometric { smallest: *smallest, largest: *largest, until: *noise_stage };
+                Path::new(vec![(corruption, LevelSchedule::Curve { curve, start: *noise_stage })], noise)?
+            }
+            PathSection::Simultaneous { smallest, largest, corruption } => {
+                let corruption = corruption.build(shape)?;
+                let curve = self.curve(&*corruption, schedule)?;
+                let noise = Noise::Geometric { smallest: *smallest, largest: *largest, until: 1.0 };
+                Path::new(vec![(corruption, LevelSchedule::Curve { curve, start: 0.0 })], noise)?
+            }
+        })
+    }
+
+    /// The network for pictures of `shape`, checked.
+    pub fn network(&self, shape: Shape) -> Result<UNetConfig, BuildError> {
+        if shape.height != shape.width {
+            return Err(BuildError::NotSquare(shape));
+        }
+        let config = self.network.config(shape);
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The optimiser.
+    pub fn adam(&self) -> AdamConfig {
+        self.train.adam()
+    }
+
+    /// Noise beside the corruption at its strongest.
+    fn largest_noise(&self) -> f64 {
+        match self.path {
+            PathSection::TwoStage { largest, .. } | PathSection::Simultaneous { largest, .. } => largest,
+            _ => PAPER_LARGEST,
+        }
+    }
+
+    /// Levels over progress.
+    fn curve(&self, corruption: &dyn Corruption, schedule: Option<&Schedule>) -> Result<Curve, BuildError> {
+        let section = &self.schedule;
+        if let Some(schedule) = schedule {
+            let (made_for, wanted) = (&schedule.corruption, corruption.describe());
+            if *made_for != wanted || schedule.shape != corruption.shape() {
+                let made_for = format!("{made_for} of {}", schedule.shape);
+                let wanted = format!("{wanted} of {}", corruption.shape());
+                return Err(BuildError::OtherSchedule { made_for, wanted });
+            }
+            return Ok(schedule.curve()?);
+        }
+        let levels = corruption.levels();
+        match section.method {
+            KnotMethod::Straight => Ok(Curve::straight(levels.clean, levels.full)?),
+            KnotMethod::Even => {
+                Ok(Curve::uniform(usual_candidates(corruption, section.knots)?, section.interpolation)?)
+            }
+            _ => Err(BuildError::NeedsSchedule { method: section.method_name() }),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A recipe's text as a tree whose every part knows its place, with `--set`s laid over it.
+
+use super::problem::{Found, Problem, RecipeError};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Recipes above this size are refused.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Tables and lists inside each other beyond this are refused.
+const DEEPEST: usize = 8;
+
+/// A text that places refer to.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// The file, or `--set`.
+    pub name: String,
+    pub text: String,
+}
+
+/// A part of a source, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub source: usize,
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub value: Value,
+    pub place: Place,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    Whole(i128),
+    Number(f64),
+    Flag(bool),
+    Date,
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub key: String,
+    pub key_place: Place,
+    pub node: Node,
+}
+
+/// A whole recipe.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub sources: Vec<Source>,
+    pub entries: Vec<Entry>,
+}
+
+impl Document {
+    /// Reads a text and lays `a.b=c`s over it, one after the other.
+    pub fn parse(text: &str, origin: &str, sets: &[String]) -> Result<Document, RecipeError> {
+        if text.len() > MAX_BYTES {
+            let message = format!("{} bytes are more than the {MAX_BYTES} a recipe may have", text.len());
+            return Err(RecipeError::whole(origin, message, "is this a recipe?"));
+        }
+        let mut sources = vec![Source { name: origin.to_owned(), text: text.to_owned() }];
+        let fail = |sources: &[Source], found: Found| {
+            let problems: Vec<Problem> = vec![found.located(sources)];
+            RecipeError { origin: origin.to_owned(), problems }
+        };
+        nesting(text, 0).map_err(|found| fail(&sources, found))?;
+        let parsed = DeTable::parse(text).map_err(|error| fail(&sources, syntax(&error, 0, 0)))?;
+        let entries = table(parsed.into_inner(), 0, 0, 0).map_err(|found| fail(&sources, found))?;
+        let mut document = Document { sources: Vec::new(), entries };
+        for (index, set) in sets.iter().enumerate() {
+            sources.push(Source { name: "--set".to_owned(), text: set.clone() });
+            document.set(set, index + 1).map_err(|found| fail(&sources, found))?;
+        }
+        document.sources = sources;
+        Ok(document)
+    }
+
+    /// `a.b=c` sets, `a.b=` removes.
+    fn set(&mut self, set: &str, source: usize) -> Result<(), Found> {
+        let whole = Place { source, start: 0, end: set.len() };
+        let bad = |place, message: &str| Found {
+            place: Some(place),
+            key: None,
+            message: message.to_owned(),
+            hint: Some("write it as --set section.key=value, such as --set train.batch=64".to_owned()),
+        };
+        if set.len() > MAX_BYTES {
+            let message = format!("{} bytes are more than the {MAX_BYTES} a value may have", set.len());
+            return Err(Found { place: None, key: None, message, hint: Some("give a shorter --set".to_owned()) });
+        }
+        let (path, value) = set.split_once('=').ok_or_else(|| bad(whole, "there is no '=' in it"))?;
+        let keys: Vec<&str> = path.split('.').map(str::trim).collect();
+        let path_place = Place { end: path.len(), ..whole };
+        if keys.iter().any(|key| key.is_empty()) || keys.len() > DEEPEST {
+            return Err(bad(path_place, "what stands before the '=' is no key"));
+        }
+        let node = set_value(value, path.len() + 1, source)?;
+        let mut entries = &mut self.entries;
+        for (depth, key) in keys.iter().enumerate() {
+            let position = entries.iter().position(|entry| entry.key == *key);
+            if depth + 1 == keys.len() {
+                match (position, node) {
+                    (Some(position), Some(node)) => entries[position] = entry(key, path_place, node),
+                    (Some(position), None) => drop(entries.remove(position)),
+                    (None, Some(node)) => entries.push(entry(key, path_place, node)),
+                    (None, None) => {}
+                }
+                return Ok(());
+            }
+            let position = position.unwrap_or_else(|| {
+                entries.push(entry(key, path_place, Node { value: Value::Table(Vec::new()), place: path_place }));
+                entries.len() - 1
+            });
+            match &mut entries[position].node.value {
+                Value::Table(inner) => entries = inner,
+                _ => {
+                    let name = keys[..=depth].join(".");
+                    return Err(bad(path_place, &format!("{name} is a value and has no keys of its own")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn entry(key: &str, key_place: Place, node: Node) -> Entry {
+    Entry { key: key.to_owned(), key_place, node }
+}
+
+/// The value of a `--set`: TOML, or the text itself where quotes would be a burden. None removes.
+fn set_value(value: &str, offset: usize, source: usize) -> Result<Option<Node>, Found> {
+    let text = value.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let offset = offset + (value.len() - value.trim_start().len());
+    let place = Place { source, start: offset, end: offset + text.len() };
+    nesting(text, source)?;
+    let plain = || Node { value: Value::Text(text.to_owned()), place };
+    match DeValue::parse(text) {
+        // A bare date is more likely the name of a folder.
+        Ok(parsed) if matches!(parsed.get_ref(), DeValue::Datetime(_)) => Ok(Some(plain())),
+        Ok(parsed) => node(parsed, source, offset, 0).map(Some),
+        Err(error) if text.starts_with(['[', '{', '"', '\'']) => Err(syntax(&error, source, offset)),
+        Err(_) => Ok(Some(plain())),
+    }
+}
+
+/// The parser bounds nesting, but dotted keys within inline tables multiply its bounds, and freeing what it built
+/// recurses; so text with far more brackets or dots in a row than any recipe has is not parsed.
+fn nesting(text: &str, source: usize) -> Result<(), Found> {
+    const MOST: usize = 64;
+    let (mut open, mut dots) = (0usize, 0usize);
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open = open.saturating_sub(1),
+            b'.' => dots += 1,
+            b'\n' | b'=' | b',' => dots = 0,
+            _ => {}
+        }
+        if open > MOST || dots > MOST {
+            return Err(too_deep(Place { source, start: index, end: index + 1 }));
+        }
+    }
+    Ok(())
+}
+
+fn too_deep(place: Place) -> Found {
+    let hint = Some(format!("a recipe has sections with keys; nothing in it is more than {DEEPEST} deep"));
+    Found { place: Some(place), key: None, message: "this is nested too deeply".to_owned(), hint }
+}
+
+fn syntax(error: &toml::de::Error, source: usize, offset: usize) -> Found {
+    let place = error.span().map(|span| Place { source, start: span.start + offset, end: span.end + offset });
+    let hint = Some("recipes are TOML: [section], then key = value, text in \"quotes\"".to_owned());
+    Found { place, key: None, message: error.message().to_owned(), hint }
+}
+
+fn place(span: std::ops::Range<usize>, source: usize, offset: usize) -> Place {
+    Place { source, start: span.start + offset, end: span.end + offset }
+}
+
+fn table(parsed: DeTable<'_>, source: usize, offset: usize, depth: usize) -> Result<Vec<Entry>, Found> {
+    let mut entries = Vec::with_capacity(parsed.len());
+    for (key, value) in parsed {
+        let key_place = place(key.span(), source, offset);
+        let node = node(value, source, offset, depth + 1)?;
+        entries.push(Entry { key: key.into_inner().into_owned(), key_place, node });
+    }
+    Ok(entries)
+}
+
+fn node(value: Spanned<DeValue<'_>>, source: usize, offset: usize, depth: usize) -> Result<Node, Found> {
+    let place = place(value.span(), source, offset);
+    if depth > DEEPEST {
+        return Err(too_deep(place));
+    }
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        // Too long for any range there is.
+        DeValue::Integer(number) => {
+            let (negative, digits) = (number.as_str().starts_with('-'), number.as_str());
+            let beyond = if negative { i128::MIN } else { i128::MAX };
+            Value::Whole(i128::from_str_radix(digits, number.radix()).unwrap_or(beyond))
+        }
+        DeValue::Float(number) => Value::Number(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Value::Flag(flag),
+        DeValue::Datetime(_) => Value::Date,
+        DeValue::Array(list) => {
+            let items: Result<Vec<Node>, Found> =
+                list.into_iter().map(|item| node(item, source, offset, depth + 1)).collect();
+            Value::List(items?)
+        }
+        DeValue::Table(inner) => Value::Table(table(inner, source, offset, depth)?),
+    };
+    Ok(Node { value, place })
+}

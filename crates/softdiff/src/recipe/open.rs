@@ -1,0 +1,43 @@
+//! Recipes from files, or by name.
+
+use super::{BUILTIN, MAX_BYTES, Recipe, RecipeError};
+use std::io::Read;
+use std::path::Path;
+
+impl Recipe {
+    /// Reads a file.
+    pub fn read(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
+        let origin = path.display().to_string();
+        Recipe::parse(&read_text(path)?, &origin, sets)
+    }
+
+    /// A built-in recipe where `name` is the name of one, else a file.
+    pub fn open(name: &str, sets: &[String]) -> Result<Recipe, RecipeError> {
+        let known = BUILTIN.iter().any(|(known, _)| *known == name);
+        let path = Path::new(name);
+        // A bare word is a slip in a name, not in a path.
+        if known || (!path.exists() && !name.contains(['/', '\\', '.'])) {
+            return Recipe::builtin(name, sets);
+        }
+        Recipe::read(path, sets)
+    }
+}
+
+/// The text of a recipe file of bearable size.
+fn read_text(path: &Path) -> Result<String, RecipeError> {
+    let fail = |message: String, hint: &str| RecipeError::whole(&path.display().to_string(), message, hint);
+    let unreadable =
+        |error: std::io::Error| fail(error.to_string(), "give a recipe file, or the name of a built-in one");
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    // One byte more than allowed: then the parser refuses it.
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| fail("this is no text in UTF-8".to_owned(), "is this a recipe?"))
+}
+
+/// A file's name without folder and ending.
+pub(super) fn stem(origin: &str) -> String {
+    let stem = Path::new(origin).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem: String = stem.unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect();
+    if stem.trim().is_empty() { "unnamed".to_owned() } else { stem }
+}

@@ -1,0 +1,77 @@
+//! `[objective]`: the loss.
+//!
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `kind` | `"soft"` | `"soft"`, `"look-ahead"`, `"clean"`, `"one-step"` or `"noise"` |
+//! | `farthest` | `0.05` | of look-ahead: the largest step in time |
+//! | `step` | `0.01` | of one-step: the step in time |
+//! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"inverse-fourth"` or `"min-snr"` |
+//! | `most` | `5` | of min-snr: the largest weight |
+//! | `parametrisation` | `"residual"` | `"residual"` or `"clean"` |
+//! | `scale` | `"sigma"` | `"sigma"`, `"one"` or `"inverse-sigma"` |
+
+use crate::objective::{Head, Kind, Objective, OutputScale, Parametrisation, Weight};
+use crate::recipe::reader::{Range, Reader};
+use crate::recipe::writer::Writer;
+
+const KINDS: [&str; 5] = ["soft", "look-ahead", "clean", "one-step", "noise"];
+const WEIGHTS: [&str; 4] = ["one", "inverse-variance", "inverse-fourth", "min-snr"];
+const PARAMETRISATIONS: [(&str, Parametrisation); 2] =
+    [("residual", Parametrisation::Residual), ("clean", Parametrisation::Clean)];
+const SCALES: [(&str, OutputScale); 3] =
+    [("sigma", OutputScale::Sigma), ("one", OutputScale::One), ("inverse-sigma", OutputScale::InverseSigma)];
+
+pub(in crate::recipe) fn read(r: &Reader) -> Objective {
+    let kind_name = r.choice("kind", &KINDS.map(|kind| (kind, kind))).unwrap_or("soft");
+    let kind = match kind_name {
+        "look-ahead" => Kind::LookAhead { farthest: r.number("farthest", Range::Unit).unwrap_or(0.05) },
+        "clean" => Kind::Clean,
+        "one-step" => Kind::OneStep { step: r.number("step", Range::Unit).unwrap_or(0.01) },
+        "noise" => Kind::Noise,
+        _ => Kind::Soft,
+    };
+    let weight_name = r.choice("weight", &WEIGHTS.map(|weight| (weight, weight))).unwrap_or("inverse-variance");
+    let weight = match weight_name {
+        "one" => Weight::One,
+        "inverse-fourth" => Weight::InverseFourth,
+        "min-snr" => Weight::MinSnr { most: r.number("most", Range::Positive).unwrap_or(5.0) },
+        _ => Weight::InverseVariance,
+    };
+    let head = Head {
+        parametrisation: r.choice("parametrisation", &PARAMETRISATIONS).unwrap_or_default(),
+        scale: r.choice("scale", &SCALES).unwrap_or_default(),
+    };
+    let kind_words = format!("kind \"{kind_name}\"");
+    r.refuse(&kind_words, &[("farthest", "kind look-ahead"), ("step", "kind one-step")]);
+    r.refuse(&format!("weight \"{weight_name}\""), &[("most", "weight min-snr")]);
+    r.finish();
+    Objective { kind, weight, head }
+}
+
+pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {
+    w.section("objective");
+    match objective.kind {
+        Kind::Soft => w.value("kind", "soft"),
+        Kind::Clean => w.value("kind", "clean"),
+        Kind::Noise => w.value("kind", "noise"),
+        Kind::LookAhead { farthest } => {
+            w.value("kind", "look-ahead");
+            w.value("farthest", &farthest);
+        }
+        Kind::OneStep { step } => {
+            w.value("kind", "one-step");
+            w.value("step", &step);
+        }
+    }
+    match objective.weight {
+        Weight::One => w.value("weight", "one"),
+        Weight::InverseVariance => w.value("weight", "inverse-variance"),
+        Weight::InverseFourth => w.value("weight", "inverse-fourth"),
+        Weight::MinSnr { most } => {
+            w.value("weight", "min-snr");
+            w.value("most", &most);
+        }
+    }
+    w.word("parametrisation", &PARAMETRISATIONS, &objective.head.parametrisation);
+    w.word("scale", &SCALES, &objective.head.scale);
+}

@@ -1,0 +1,161 @@
+//! `[sample]`: how images are made.
+
+use super::{PathSection, TrainSection};
+use crate::recipe::reader::{Range, Reader};
+use crate::recipe::writer::Writer;
+use crate::sampler::{self, Ending, Sampler, SamplerError, Sampling};
+
+const ENDINGS: [(&str, Ending); 3] =
+    [("denoised", Ending::Denoised), ("stepped", Ending::Stepped), ("at-path-start", Ending::AtPathStart)];
+
+/// Which weights of a checkpoint are used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weights {
+    /// The average of this decay.
+    Ema(f64),
+    /// Those of the last step.
+    Raw,
+}
+
+impl std::fmt::Display for Weights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Weights::Ema(decay) => write!(f, "ema-{decay}"),
+            Weights::Raw => f.write_str("raw"),
+        }
+    }
+}
+
+impl std::str::FromStr for Weights {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "raw" {
+            return Ok(Weights::Raw);
+        }
+        let decay = text.strip_prefix("ema-").and_then(|decay| decay.parse::<f64>().ok());
+        match decay.filter(|decay| *decay > 0.0 && *decay < 1.0) {
+            Some(decay) => Ok(Weights::Ema(decay)),
+            None => Err("give \"raw\", or \"ema-\" and a decay, such as \"ema-0.999\"".to_owned()),
+        }
+    }
+}
+
+/// `[sample]`.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `sampler` | `"momentum"` | one of [`sampler::NAMES`] |
+/// | `steps` | `280` | steps of equal size in time |
+/// | `ending` | `"denoised"` | `"denoised"`, `"stepped"` or `"at-path-start"` |
+/// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"` or `"raw"` |
+/// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor |
+/// | `eta` | `0` | of ddim, 0 to 1 |
+/// | `snr`, `corrections`, `predictor` | `0.16`, `1`, `"momentum"` | of predictor-corrector |
+/// | `tolerance`, `together` | `1e-5`, `false` | of dormand-prince |
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct SampleSection {
+    pub sampler: String,
+    pub steps: usize,
+    pub ending: Ending,
+    pub weights: Weights,
+    pub options: sampler::Options,
+}
+
+impl SampleSection {
+    /// The sampler with its options.
+    pub fn build(&self) -> Result<Box<dyn Sampler>, SamplerError> {
+        sampler::by_name(&self.sampler, &self.options)
+    }
+
+    /// Its steps and ending.
+    pub fn sampling(&self) -> Result<Sampling, SamplerError> {
+        Ok(Sampling::uniform(self.steps)?.ending(self.ending))
+    }
+
+    pub(in crate::recipe) fn read(r: &Reader, train: &TrainSection, path: &PathSection) -> Self {
+        let usual = sampler::Options::default();
+        let predictor = read_sampler(r, "predictor", path).filter(|name| {
+            let itself = name == "predictor-corrector";
+            if itself {
+                r.problem(
+                    "predictor",
+                    "sample.predictor is the predictor-corrector itself",
+                    "give another, such as momentum",
+                );
+            }
+            !itself
+        });
+        let section = SampleSection {
+            sampler: read_sampler(r, "sampler", path).unwrap_or_else(|| "momentum".to_owned()),
+            steps: r.size("steps", 1..=1_000_000).unwrap_or(280),
+            ending: r.choice("ending", &ENDINGS).unwrap_or_default(),
+            weights: read_weights(r, train)
+                .unwrap_or(train.ema.first().map_or(Weights::Raw, |decay| Weights::Ema(*decay))),
+            options: sampler::Options {
+                churn: r.number("churn", Range::Unit).unwrap_or(usual.churn),
+                churn_rate: r.number("churn_rate", Range::FromZero).unwrap_or(usual.churn_rate),
+                s_noise: r.number("s_noise", Range::FromZero).unwrap_or(usual.s_noise),
+                eta: r.number("eta", Range::Unit).unwrap_or(usual.eta),
+                snr: r.number("snr", Range::Positive).unwrap_or(usual.snr),
+                corrections: r.size("corrections", 1..=1000).unwrap_or(usual.corrections),
+                predictor: predictor.unwrap_or(usual.predictor),
+                tolerance: r.number("tolerance", Range::Positive).unwrap_or(usual.tolerance),
+                together: r.flag("together").unwrap_or(usual.together),
+            },
+        };
+        r.finish();
+        section
+    }
+
+    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+        w.section("sample");
+        w.value("sampler", &self.sampler);
+        w.value("steps", &self.steps);
+        w.word("ending", &ENDINGS, &self.ending);
+        w.value("weights", &self.weights.to_string());
+        let options = &self.options;
+        w.value("churn", &options.churn);
+        w.value("churn_rate", &options.churn_rate);
+        w.value("s_noise", &options.s_noise);
+        w.value("eta", &options.eta);
+        w.value("snr", &options.snr);
+        w.value("corrections", &options.corrections);
+        w.value("predictor", &options.predictor);
+        w.value("tolerance", &options.tolerance);
+        w.value("together", &options.together);
+    }
+}
+
+/// A sampler's name that works on the path.
+pub(super) fn read_sampler(r: &Reader, key: &'static str, path: &PathSection) -> Option<String> {
+    let name = r.choice(key, &sampler::NAMES.map(|name| (name, name)))?;
+    if sampler::needs_scale(name) && !path.is_scale() {
+        let message = format!("{} \"{name}\" works only where C is a number times the identity", r.full(key));
+        r.problem(
+            key,
+            message,
+            "give momentum, flow-momentum, heun or another general sampler, or path.kind ve, vp or sub-vp",
+        );
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+fn read_weights(r: &Reader, train: &TrainSection) -> Option<Weights> {
+    let text = r.text("weights")?;
+    match text.parse() {
+        Ok(Weights::Ema(decay)) if !train.ema.contains(&decay) => {
+            let message = format!("sample.weights is ema-{decay}, which train.ema does not keep");
+            let kept: Vec<String> = train.ema.iter().map(|decay| format!("\"ema-{decay}\"")).collect();
+            r.problem("weights", message, format!("give \"raw\" or one of: {}", kept.join(", ")));
+            None
+        }
+        Ok(weights) => Some(weights),
+        Err(hint) => {
+            r.problem("weights", format!("sample.weights is {}", crate::shown::shown(&text)), hint);
+            None
+        }
+    }
+}

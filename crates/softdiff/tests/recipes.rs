@@ -1,0 +1,88 @@
+//! Recipes: the built-in ones are sound, bad ones are refused with a place and a remedy, nothing panics.
+
+use softdiff::corruption::Shape;
+use softdiff::objective::Objective;
+use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, Recipe};
+use softdiff::schedule::plan;
+
+fn sets(sets: &[&str]) -> Vec<String> {
+    sets.iter().map(|&set| set.to_owned()).collect()
+}
+
+#[test]
+fn every_builtin_recipe_reads_and_its_explicit_form_is_the_same_recipe() {
+    for (name, _) in BUILTIN {
+        let recipe = Recipe::builtin(name, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(recipe.name, *name);
+        let text = recipe.to_toml();
+        let again = Recipe::parse(&text, "config.toml", &[]).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        assert_eq!(again, recipe, "{name}");
+        assert_eq!(again.to_toml(), text, "{name}");
+    }
+}
+
+#[test]
+fn every_builtin_recipe_builds_its_path_network_and_sampler() {
+    let shape = Shape::new(16, 16, 3);
+    let images: Vec<f64> = (0..20 * shape.len()).map(|i| (i * 7919 % 256) as f64 / 255.0).collect();
+    for (name, _) in BUILTIN {
+        let small = ["schedule.images=8", "schedule.candidates=40"];
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        let measures = recipe.path.corruption().is_some() && recipe.schedule.measures();
+        let recipe = if measures { Recipe::builtin(name, &sets(&small)).unwrap() } else { recipe };
+        let corruption = recipe.corruption(shape).unwrap();
+        assert_eq!(corruption.is_some(), recipe.path.corruption().is_some());
+        let request = corruption.as_deref().and_then(|c| recipe.schedule_request(c, "test images").unwrap());
+        let schedule = request.map(|request| plan(&*corruption.unwrap(), &images, &request, &|_, _| {}).unwrap());
+        let path = recipe.path(shape, schedule.as_ref()).unwrap();
+        assert!(path.at(1.0).unwrap().sigma > 0.0, "{name}");
+        recipe.sample.build().unwrap();
+        recipe.sample.sampling().unwrap();
+        recipe.network(Shape::new(64, 64, 3)).unwrap();
+        recipe.adam();
+    }
+}
+
+#[test]
+fn the_papers_recipes_have_the_papers_numbers() {
+    for name in ["cifar10-blur", "celeba64-blur"] {
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        assert_eq!(recipe.objective, Objective::PAPER);
+        assert_eq!((recipe.schedule.candidates, recipe.schedule.knots, recipe.sample.steps), (256, 32, 280));
+        assert_eq!((recipe.train.batch, recipe.train.rate, recipe.train.warmup), (128, 2e-4, 5000));
+        assert_eq!(recipe.schedule.method, KnotMethod::ShortestPath);
+    }
+}
+
+#[test]
+fn a_path_that_needs_a_schedule_says_so() {
+    let shape = Shape::new(16, 16, 1);
+    let recipe = Recipe::builtin("quickstart", &[]).unwrap();
+    assert!(matches!(recipe.path(shape, None), Err(BuildError::NeedsSchedule { .. })));
+    let even = ["schedule.method=even", "schedule.candidates=", "schedule.images="];
+    Recipe::builtin("quickstart", &sets(&even)).unwrap().path(shape, None).unwrap();
+}
+
+#[test]
+fn sets_are_laid_over_the_file_and_empty_ones_remove() {
+    let over = [
+        "train.batch=64",
+        "train.steps=1e5",
+        "sample.sampler=heun",
+        "data.source=my pictures",
+        "name=2026",
+        "train.ema=[0.9, 0.99]",
+        "sample.weights=ema-0.99",
+        "path.kind=ve",
+        "path.corruption=",
+        "path.noise_stage=",
+        "schedule=",
+        "prior.kind=noise",
+        "prior.modes=",
+    ];
+    let recipe = Recipe::builtin("cifar10-blur", &sets(&over)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((recipe.train.batch, recipe.train.steps), (64, 100_000));
+    assert_eq!((recipe.data.source.as_str(), recipe.name.as_str()), ("my pictures", "2026"));
+    assert_eq!(recipe.train.ema, [0.9, 0.99]);
+    assert!(recipe.path.corruption().is_none());
+}
