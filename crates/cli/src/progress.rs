@@ -17,17 +17,30 @@ pub struct Progress {
     start: Instant,
     terminal: bool,
     last: Mutex<Option<Instant>>,
+    /// What was done already when it began, which says nothing about the rate.
+    before: usize,
 }
 
 impl Progress {
     /// Begins a task, such as `decoding`, counted in a unit, such as `pictures`.
     pub fn new(task: &'static str, unit: &'static str) -> Progress {
         let terminal = std::io::stderr().is_terminal();
-        Progress { task, unit, start: Instant::now(), terminal, last: Mutex::new(None) }
+        Progress { task, unit, start: Instant::now(), terminal, last: Mutex::new(None), before: 0 }
+    }
+
+    /// The same for a task of which so much was done before.
+    pub fn continuing(mut self, before: usize) -> Progress {
+        self.before = before;
+        self
     }
 
     /// Tells how many of how many are done.
     pub fn update(&self, done: usize, total: usize) {
+        self.update_saying(done, total, "");
+    }
+
+    /// The same, with something to say about the last one.
+    pub fn update_saying(&self, done: usize, total: usize, saying: &str) {
         let (interval, silence) = if self.terminal { (ON_A_TERMINAL, SILENCE) } else { (ELSEWHERE, ELSEWHERE) };
         let now = Instant::now();
         // A poisoned lock would mean that printing panicked; then there is nothing to print to.
@@ -36,11 +49,21 @@ impl Progress {
             return;
         }
         *last = Some(now);
-        let line = line(self.task, self.unit, done, total, now - self.start);
+        let line = line(self.task, self.unit, (self.before, done, total), now - self.start) + saying;
         let mut out = std::io::stderr().lock();
         // A closed standard error is no reason to stop.
         let _ = if self.terminal { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") };
         let _ = out.flush();
+    }
+}
+
+impl Progress {
+    /// Prints a line of its own, whatever the progress shows.
+    pub fn say(&self, text: &str) {
+        if self.terminal && self.last.lock().is_ok_and(|last| last.is_some()) {
+            eprint!("\r\x1b[K");
+        }
+        eprintln!("{text}");
     }
 }
 
@@ -53,15 +76,16 @@ impl Drop for Progress {
     }
 }
 
-fn line(task: &str, unit: &str, done: usize, total: usize, elapsed: Duration) -> String {
-    let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
+fn line(task: &str, unit: &str, (before, done, total): (usize, usize, usize), elapsed: Duration) -> String {
+    let rate = done.saturating_sub(before) as f64 / elapsed.as_secs_f64().max(1e-9);
     let percent = 100 * done / total.max(1);
     let left = Duration::from_secs_f64((total.saturating_sub(done) as f64 / rate.max(1e-9)).min(1e9));
-    format!("{task}: {done} of {total} {unit}, {percent} %, {rate:.0}/s, {} left", clock(left))
+    let digits = if rate < 10.0 { 1 } else { 0 };
+    format!("{task}: {done} of {total} {unit}, {percent} %, {rate:.digits$}/s, {} left", clock(left))
 }
 
 /// Hours, minutes and seconds, without leading zeros of the first.
-fn clock(duration: Duration) -> String {
+pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
@@ -73,13 +97,15 @@ mod tests {
 
     #[test]
     fn a_line_has_count_share_rate_and_time_left() {
-        let line = line("decoding", "pictures", 250, 1000, Duration::from_secs(2));
+        let line = line("decoding", "pictures", (0, 250, 1000), Duration::from_secs(2));
         assert_eq!(line, "decoding: 250 of 1000 pictures, 25 %, 125/s, 0:06 left");
+        let slow = super::line("training", "steps", (90, 100, 200), Duration::from_secs(5));
+        assert_eq!(slow, "training: 100 of 200 steps, 50 %, 2.0/s, 0:50 left");
         assert_eq!(clock(Duration::from_secs(3 * 3600 + 62)), "3:01:02");
     }
 
     #[test]
     fn nothing_done_yet_is_no_division_by_zero() {
-        assert!(line("x", "y", 0, 0, Duration::ZERO).contains("0 of 0"));
+        assert!(line("x", "y", (0, 0, 0), Duration::ZERO).contains("0 of 0"));
     }
 }

@@ -4,10 +4,14 @@ mod bench;
 mod corrupt;
 mod corruption;
 mod data;
+mod device;
 mod doctor;
 mod import;
 mod pictures;
+mod sample;
 mod schedule;
+mod seeds;
+mod train;
 
 use crate::diagnostics::Outcome;
 use clap::Subcommand;
@@ -20,7 +24,9 @@ pub enum Command {
     Data(data::Data),
     Doctor(doctor::Doctor),
     Import(import::Import),
+    Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
+    Train(train::Train),
 }
 
 impl Command {
@@ -32,7 +38,9 @@ impl Command {
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
+            Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),
+            Command::Train(train) => train.run(json),
         }
     }
 }

@@ -5,6 +5,9 @@
 
 mod directory;
 mod end;
+mod write;
+
+pub use write::ZipWriter;
 
 use super::ArchiveError;
 use super::inflate::{self, Wrapping};

@@ -6,8 +6,7 @@
 use super::npy::Array;
 use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
-use crate::archive::zip::Index;
-use crate::crc32;
+use crate::archive::zip::{Index, ZipWriter};
 use crate::hash;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -97,11 +96,11 @@ pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Res
         entries.push(("labels.npy", npy_header("<i8", &[labels.len()]), data));
     }
     let shape = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
-    let mut zip = ZipWriter { out, offset: 0, directory: Vec::new(), count: 0 };
+    let mut zip = ZipWriter::new(out);
     for (name, header, data) in &entries {
-        zip.entry(name, header, data)?;
+        zip.entry(name, &[header, data])?;
     }
-    zip.entry("images.npy", &npy_header("|u1", &shape), dataset.pixels())?;
+    zip.entry("images.npy", &[&npy_header("|u1", &shape), dataset.pixels()])?;
     zip.finish()
 }
 
@@ -114,46 +113,4 @@ fn npy_header(dtype: &str, shape: &[usize]) -> Vec<u8> {
     header.extend((length as u16).to_le_bytes());
     header.extend(format!("{text:<width$}\n", width = length - 1).bytes());
     header
-}
-
-/// Stored entries; all below 4 GiB.
-struct ZipWriter<'a, W> {
-    out: &'a mut W,
-    offset: u64,
-    directory: Vec<u8>,
-    count: u16,
-}
-
-/// 1 January 1980, the first date of zip: the time of writing would make equal data unequal files.
-const DATE: u16 = 1 << 5 | 1;
-
-impl<W: Write> ZipWriter<'_, W> {
-    fn entry(&mut self, name: &str, header: &[u8], data: &[u8]) -> io::Result<()> {
-        let too_long = || io::Error::new(io::ErrorKind::FileTooLarge, "more than 4 GiB of pictures in one npz");
-        let size = u32::try_from(header.len() as u64 + data.len() as u64).map_err(|_| too_long())?;
-        let offset = u32::try_from(self.offset).map_err(|_| too_long())?;
-        let crc = crc32::continued(crc32::crc32(header), data);
-        // Version, flags, method, time, date, checksum, sizes, length of the name, no extra field.
-        let mut common = Vec::new();
-        common.extend([20u16, 0, 0, 0, DATE].iter().flat_map(|field| field.to_le_bytes()));
-        common.extend([crc, size, size].iter().flat_map(|field| field.to_le_bytes()));
-        common.extend([name.len() as u16, 0].iter().flat_map(|field| field.to_le_bytes()));
-        let local = [&b"PK\x03\x04"[..], &common, name.as_bytes(), header].concat();
-        self.out.write_all(&local)?;
-        self.out.write_all(data)?;
-        self.offset += (local.len() + data.len()) as u64;
-        self.directory
-            .extend([&b"PK\x01\x02\x14\x00"[..], &common, &[0; 10], &offset.to_le_bytes(), name.as_bytes()].concat());
-        self.count += 1;
-        Ok(())
-    }
-
-    fn finish(self) -> io::Result<()> {
-        let start = u32::try_from(self.offset).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-        self.out.write_all(&self.directory)?;
-        let count = self.count.to_le_bytes();
-        let length = (self.directory.len() as u32).to_le_bytes();
-        self.out
-            .write_all(&[&b"PK\x05\x06\0\0\0\0"[..], &count, &count, &length, &start.to_le_bytes(), &[0; 2]].concat())
-    }
 }

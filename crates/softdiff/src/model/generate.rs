@@ -1,8 +1,11 @@
 //! Images from seeds: image i is a function of the model and `seeds[i]`, whatever is made beside it.
 
+use super::{GraphSampler, Model, NetworkDenoiser};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::sampler::{Denoiser, Result, Sampler, Sampling, sample};
+use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
+use softdiff_engine::Device;
+use softdiff_engine::cuda::Numbers;
 
 /// What to make images with.
 pub struct Generation<'a> {
@@ -21,7 +24,7 @@ pub struct Generation<'a> {
 impl Generation<'_> {
     /// x_1 of each seed.
     pub fn starts(&self, seeds: &[u64]) -> Vec<f64> {
-        seeds.iter().flat_map(|&seed| self.prior.sample(1, seed)).collect()
+        starts(self.prior, seeds)
     }
 
     /// One image per seed, in the range of the data but not cut off to it.
@@ -39,6 +42,96 @@ impl Generation<'_> {
         }
         Ok(images)
     }
+}
+
+/// x_1 of each seed.
+fn starts(prior: &Prior, seeds: &[u64]) -> Vec<f64> {
+    seeds.iter().flat_map(|&seed| prior.sample(1, seed)).collect()
+}
+
+impl Model {
+    /// x_1 of each seed.
+    pub fn starts(&self, seeds: &[u64]) -> Vec<f64> {
+        starts(&self.prior, seeds)
+    }
+
+    /// Its network on a device.
+    pub fn denoiser(&self, device: &Device, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
+        let (head, condition, path) = (self.head, self.condition, self.path.clone());
+        NetworkDenoiser::new(device, &self.network, head, condition, path, &self.params, batch, numbers)
+    }
+}
+
+/// A model ready to make images: on a GPU as a graph where the sampler allows it, else step by step.
+pub struct Generator<'a> {
+    model: &'a Model,
+    sampler: &'a dyn Sampler,
+    sampling: &'a Sampling,
+    batch: usize,
+    by: By,
+}
+
+// There is one of them per command.
+#[allow(clippy::large_enum_variant)]
+enum By {
+    Graph(GraphSampler),
+    Loop(NetworkDenoiser),
+}
+
+impl<'a> Generator<'a> {
+    /// Puts the model on `device`, for `batch` images at a time.
+    pub fn new(
+        device: &Device,
+        model: &'a Model,
+        sampler: &'a dyn Sampler,
+        sampling: &'a Sampling,
+        batch: usize,
+        numbers: Numbers,
+    ) -> Result<Generator<'a>> {
+        let by = if device.is_gpu() && has_blend(&model.path, sampler)? {
+            let (head, condition, path) = (model.head, model.condition, model.path.clone());
+            By::Graph(GraphSampler::new(
+                device,
+                &model.network,
+                head,
+                condition,
+                path,
+                &model.params,
+                sampling,
+                batch,
+                numbers,
+            )?)
+        } else {
+            By::Loop(model.denoiser(device, batch, numbers)?)
+        };
+        Ok(Generator { model, sampler, sampling, batch, by })
+    }
+
+    /// One image per seed, in the range of the data but not cut off to it.
+    pub fn images(&mut self, seeds: &[u64], progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<f64>> {
+        let (model, sampler, sampling) = (self.model, self.sampler, self.sampling);
+        match &mut self.by {
+            By::Loop(denoiser) => {
+                let (path, prior, batch) = (&*model.path, &model.prior, self.batch);
+                Generation { path, prior, sampler, sampling, batch }.images(denoiser, seeds, progress)
+            }
+            By::Graph(graph) => {
+                let size = model.path.shape().len();
+                let mut images = Vec::with_capacity(seeds.len() * size);
+                for part in seeds.chunks(self.batch.max(1)) {
+                    images.extend(graph.sample(sampler, model.starts(part), part, sampling)?);
+                    progress(images.len() / size, seeds.len());
+                }
+                Ok(images)
+            }
+        }
+    }
+}
+
+/// Whether the sampler's steps are three numbers each.
+fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
+    let (from, to) = (Point::on(path, 1.0)?, Point::on(path, 0.5)?);
+    Ok(sampler.blend(&Stage { path, from: &from, to: &to, eta: &[] }, None).is_some())
 }
 
 /// Values in [0, 1] as bytes, rounded; what lies outside is cut off.

@@ -6,6 +6,6 @@ mod on_device;
 mod open;
 
 pub use denoiser::{Condition, NetworkDenoiser};
-pub use generate::{Generation, to_bytes};
+pub use generate::{Generation, Generator, to_bytes};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

@@ -11,6 +11,11 @@ impl Recipe {
         Recipe::parse(&read_text(path)?, &origin, sets)
     }
 
+    /// The same recipe with `sets` laid over it.
+    pub fn with_sets(&self, sets: &[String]) -> Result<Recipe, RecipeError> {
+        Recipe::parse(&self.to_toml(), &self.name, sets)
+    }
+
     /// A built-in recipe where `name` is the name of one, else a file.
     pub fn open(name: &str, sets: &[String]) -> Result<Recipe, RecipeError> {
         let known = BUILTIN.iter().any(|(known, _)| *known == name);

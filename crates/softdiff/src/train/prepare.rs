@@ -32,7 +32,9 @@ pub enum PrepareError {
         difference: String,
     },
     /// The data set has changed since.
-    #[error("the images of {source_name} are not those the run was begun with; put the old ones back, or begin a new run")]
+    #[error(
+        "the images of {source_name} are not those the run was begun with; put the old ones back, or begin a new run"
+    )]
     OtherData {
         /// What the data set is called.
         source_name: String,

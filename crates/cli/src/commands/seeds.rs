@@ -1,0 +1,55 @@
+//! Seeds as people write them: `7`, `0..64`, `10..=19`, `1,5,100..200`.
+
+use std::str::FromStr;
+
+/// The most seeds of one command.
+const MOST: u64 = 10_000_000;
+
+/// Seeds in the order they were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(pub Vec<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Seeds, String> {
+        let mut seeds = Vec::new();
+        for part in text.split(',') {
+            let number = |text: &str| {
+                text.trim().parse::<u64>().map_err(|_| format!("{part:?} is no seed; write 7, 0..64 or 1,5,100..200"))
+            };
+            let (first, end) = match part.split_once("..") {
+                None => (number(part)?, number(part)?.saturating_add(1)),
+                Some((first, last)) => match last.strip_prefix('=') {
+                    Some(last) => (number(first)?, number(last)?.saturating_add(1)),
+                    None => (number(first)?, number(last)?),
+                },
+            };
+            if first >= end {
+                return Err(format!("{part:?} is an empty range; the first seed comes first"));
+            }
+            if end - first > MOST || seeds.len() as u64 + (end - first) > MOST {
+                return Err(format!("{text:?} are more than {MOST} seeds; make the images in several commands"));
+            }
+            seeds.extend(first..end);
+        }
+        Ok(Seeds(seeds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_numbers_ranges_and_lists() {
+        let read = |text: &str| text.parse::<Seeds>().map(|seeds| seeds.0);
+        assert_eq!(read("7"), Ok(vec![7]));
+        assert_eq!(read("0..3"), Ok(vec![0, 1, 2]));
+        assert_eq!(read("5..=6, 1"), Ok(vec![5, 6, 1]));
+        assert_eq!(read("18446744073709551614"), Ok(vec![u64::MAX - 1]));
+        for bad in ["", "a", "3..3", "4..2", "-1", "1..", "..2", "1.5", "0..99999999999", "0..6000000,0..6000000"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `softdiff train`: a recipe becomes a run, or a run goes on.
+
+mod watcher;
+
+pub use watcher::Terminal;
+
+use super::device::DeviceFlag;
+use crate::diagnostics::{Failure, Outcome};
+use crate::progress::Progress;
+use clap::Args;
+use serde_json::json;
+use softdiff::corruption::Shape;
+use softdiff::data::Source;
+use softdiff::engine::{Device, Params};
+use softdiff::recipe::Recipe;
+use softdiff::run::{RunFolder, Session, StopRequest};
+use softdiff::train::{Finished, Prepared, train};
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+Example: the quickstart's recipe with more steps; run it again to continue where it stopped
+  softdiff train quickstart --out runs/first --set train.steps=2000
+
+Example: the paper's CIFAR-10 model, on pictures of one's own
+  softdiff recipe list
+  softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
+  softdiff train my-recipe.toml --out runs/mine --dry-run
+
+Exit codes: 0 done, 75 stopped by SIGTERM and 130 by Ctrl-C with a checkpoint saved.";
+
+/// Train a network by a recipe, or continue a run; what is in its folder is never lost.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Train {
+    /// A recipe file, or the name of a built-in one; none continues the run in --out by its own recipe.
+    recipe: Option<String>,
+    /// The run's folder.
+    #[arg(long, value_name = "RUN")]
+    out: PathBuf,
+    /// Change a key of the recipe, such as train.steps=5000.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    device: DeviceFlag,
+    /// Say what would be done; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Train {
+    /// Runs the verb.
+    pub fn run(self, json: bool) -> Outcome {
+        let folder = RunFolder::new(&self.out);
+        let recipe = match &self.recipe {
+            Some(name) => Recipe::open(name, &self.set)?,
+            None if folder.config().is_file() => Recipe::read(&folder.config(), &self.set)?,
+            None => {
+                let failure = Failure::new(format!("{} is no run to continue", self.out.display()));
+                return Err(failure.hint("name a recipe: softdiff recipe list shows the built-in ones"));
+            }
+        };
+        if self.dry_run {
+            return dry_run(&recipe, json);
+        }
+        let device = self.device.open()?;
+        let stop = StopRequest::install()?;
+        let finished = perform(recipe, &self.out, &device, Some(stop), json)?;
+        let run = self.out.display().to_string();
+        if json {
+            let facts = json!({
+                "run": run, "step": finished.step, "from_step": finished.from_step, "seconds": finished.seconds,
+                "images_seen": finished.state.progress.images_seen, "skipped": finished.state.progress.guard.skipped,
+            });
+            println!("{facts}");
+        } else {
+            eprintln!("{run}: {} steps, trained for {:.0} s", finished.step, finished.seconds);
+            eprintln!("next: softdiff sample {run}");
+        }
+        Ok(())
+    }
+}
+
+/// Prepares and trains the run in `out`.
+pub fn perform(
+    recipe: Recipe,
+    out: &Path,
+    device: &Device,
+    stop: Option<StopRequest>,
+    quiet: bool,
+) -> Result<Finished, Failure> {
+    let folder = RunFolder::new(out);
+    let lock = folder.lock()?;
+    let mut watcher = Terminal::new(stop, quiet);
+    watcher.say(&format!("device: {device}"));
+    let prepared = prepare(recipe, &folder, &lock, &mut watcher)?;
+    let setup = prepared.setup()?;
+    folder.add_session(&lock, Session::now(&device.to_string(), rayon::current_num_threads(), 0))?;
+    Ok(train(&setup, &folder, &lock, device, &mut watcher)?)
+}
+
+/// Loads the data and makes the schedule and the prior, with progress.
+pub fn prepare(
+    recipe: Recipe,
+    folder: &RunFolder,
+    lock: &softdiff::run::RunLock,
+    watcher: &mut Terminal,
+) -> Result<Prepared, Failure> {
+    let loading = Progress::new("loading", "images");
+    let scheduling = Progress::new("scheduling", "distances");
+    let progress = |task: &'static str, _: &'static str, done: usize, total: usize| match task {
+        "loading" => loading.update(done, total),
+        _ => scheduling.update(done, total),
+    };
+    Ok(Prepared::new(recipe, folder, lock, watcher, &progress)?)
+}
+
+/// What a run of this recipe would be.
+fn dry_run(recipe: &Recipe, json: bool) -> Outcome {
+    let source = Source::open_split(Path::new(&recipe.data.source), recipe.data.split)?;
+    let options = recipe.data.load_options();
+    let one = softdiff::data::LoadOptions { limit: Some(1), ..options };
+    let first = source.load(&one, &|_, _| {})?;
+    let images = recipe.data.limit.unwrap_or(usize::MAX).min(source.len());
+    let shape = Shape::new(first.height(), first.width(), first.channels());
+    let network = recipe.network(shape)?;
+    let parameters = Params::<f32>::zeros(&network.graph(1)?.0).numel();
+    if json {
+        let facts = json!({
+            "recipe": recipe.name, "images": images, "shape": shape, "path": recipe.path.kind(),
+            "parameters": parameters, "steps": recipe.train.steps, "batch": recipe.train.batch,
+            "config": recipe.to_toml(),
+        });
+        println!("{facts}");
+        return Ok(());
+    }
+    println!("recipe      {}", recipe.name);
+    println!("data        {} images of {shape}: {} {}", images, source.format(), recipe.data.source);
+    println!("path        {}", recipe.path.kind());
+    println!("network     {parameters} parameters");
+    let epochs = (recipe.train.steps * recipe.train.batch as u64) as f64 / images.max(1) as f64;
+    println!("training    {} steps of {} images: {epochs:.1} epochs", recipe.train.steps, recipe.train.batch);
+    println!("\n# resolved recipe\n{}", recipe.to_toml());
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Training as seen on a terminal.
+
+use crate::progress::Progress;
+use softdiff::run::{Event, EventKind, StopRequest, StopSignal};
+use softdiff::train::Watcher;
+
+/// Shows progress and events on standard error, and asks for signals.
+pub struct Terminal {
+    stop: Option<StopRequest>,
+    quiet: bool,
+    progress: Option<Progress>,
+    loss: Option<f64>,
+}
+
+impl Terminal {
+    /// `quiet` shows warnings only.
+    pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal {
+        Terminal { stop, quiet, progress: None, loss: None }
+    }
+
+    /// A line of its own.
+    pub fn say(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        match &self.progress {
+            Some(progress) => progress.say(text),
+            None => eprintln!("{text}"),
+        }
+    }
+}
+
+impl Watcher for Terminal {
+    fn note(&mut self, message: &str) {
+        self.say(message);
+    }
+
+    fn step(&mut self, done: u64, steps: u64, loss: f64) {
+        // A moving mean over some twenty steps: single batches jump about.
+        let mean = self.loss.map_or(loss, |mean| mean + 0.05 * (loss - mean));
+        self.loss = Some(mean);
+        let (done, steps) = (done as usize, steps as usize);
+        if !self.quiet {
+            let progress = self
+                .progress
+                .get_or_insert_with(|| Progress::new("training", "steps").continuing(done.saturating_sub(1)));
+            progress.update_saying(done, steps, &format!(", loss {mean:.4}"));
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Warning { message } => eprintln!("warning: step {}: {message}", event.step),
+            EventKind::Evaluation { metric, value, images } => {
+                self.say(&format!("step {}: {metric} {value:.4} on {images} images", event.step));
+            }
+            EventKind::Preview { file } => self.say(&format!("step {}: {file}", event.step)),
+            _ => {}
+        }
+    }
+
+    fn stop(&self) -> Option<StopSignal> {
+        self.stop.as_ref().and_then(StopRequest::signal)
+    }
+}
