@@ -23,6 +23,7 @@ pub mod path;
 pub mod prior;
 pub mod random;
 pub mod recipe;
+pub mod report;
 pub mod run;
 pub mod sampler;
 pub mod schedule;

@@ -8,6 +8,8 @@ mod device;
 mod doctor;
 mod import;
 mod pictures;
+mod quickstart;
+mod report;
 mod sample;
 mod schedule;
 mod seeds;
@@ -24,6 +26,8 @@ pub enum Command {
     Data(data::Data),
     Doctor(doctor::Doctor),
     Import(import::Import),
+    Quickstart(quickstart::Quickstart),
+    Report(report::Report),
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
     Train(train::Train),
@@ -38,6 +42,8 @@ impl Command {
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
+            Command::Quickstart(quickstart) => quickstart.run(json),
+            Command::Report(report) => report.run(json),
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),
             Command::Train(train) => train.run(json),

@@ -130,7 +130,8 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
     let component = |k: usize| -> Result<Component, PriorError> {
         let total: f64 = (0..images).map(|i| shares[(i, k)]).sum::<f64>().max(f64::MIN_POSITIVE);
         // In many dimensions most points have no share in most components, to the last digit.
-        let parts = (0..images).map(|i| (i, shares[(i, k)] / total)).filter(|(_, part)| *part > f64::EPSILON * f64::EPSILON);
+        let parts =
+            (0..images).map(|i| (i, shares[(i, k)] / total)).filter(|(_, part)| *part > f64::EPSILON * f64::EPSILON);
         let parts: Vec<(usize, f64)> = parts.collect();
         let mut mean = vec![0.0; dimensions];
         for &(i, part) in &parts {
