@@ -14,6 +14,7 @@ pub mod data;
 pub mod hash;
 pub mod image;
 pub mod import;
+pub mod inception;
 pub mod linalg;
 pub mod model;
 pub mod network;
