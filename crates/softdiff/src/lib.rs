@@ -16,6 +16,7 @@ pub mod image;
 pub mod import;
 pub mod inception;
 pub mod linalg;
+pub mod metrics;
 pub mod model;
 pub mod network;
 pub mod noise;
