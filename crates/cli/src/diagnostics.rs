@@ -1,15 +1,18 @@
 //! How a failure is shown: the error, its causes, a hint, and an exit code.
 
 use softdiff::checkpoint::CheckpointError;
+use softdiff::model::ModelError;
+use softdiff::recipe::RecipeError;
 use softdiff::run::{Diverged, RunError, Stopped};
+use softdiff::train::{PrepareError, TrainError};
 use std::error::Error;
 use std::process::ExitCode;
 
 /// What a command returns.
 pub type Outcome = Result<(), Failure>;
 
-/// A failed command: exit 1 when the user can act on it, 2 for bad usage, 75 or 130 when a signal stopped it in good
-/// order.
+/// A failed command: exit 1 when the user can act on it, 2 for bad usage or a bad recipe, 75 or 130 when a signal stopped
+/// it in good order.
 #[derive(Debug)]
 pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
@@ -22,6 +25,8 @@ pub struct Failure {
 enum Kind {
     /// `error:`, 1.
     Failed,
+    /// `error:`, 2. The message brings its places and hints.
+    Recipe,
     /// The message says it all: the code of the signal.
     Stopped { code: u8 },
 }
@@ -34,8 +39,12 @@ impl Failure {
         // The libraries' own errors know their remedy, also as the cause of another error.
         let mut cause: Option<&(dyn Error + 'static)> = Some(error.as_ref());
         while let Some(error) = cause {
+            let error = inner(error);
             if let Some(stopped) = error.downcast_ref::<Stopped>() {
                 kind = Kind::Stopped { code: stopped.signal.exit_code() };
+            }
+            if error.is::<RecipeError>() {
+                kind = Kind::Recipe;
             }
             hint = hint.or_else(|| known_hint(error));
             cause = error.source();
@@ -54,11 +63,11 @@ impl Failure {
         // Without a hint of its own, a message may end with the remedy: "what is wrong; what to do".
         let message = self.error.to_string();
         let (problem, remedy) = match (&self.hint, message.rsplit_once("; ")) {
-            (None, Some((problem, remedy))) => (problem, Some(remedy)),
+            (None, Some((problem, remedy))) if self.kind != Kind::Recipe => (problem, Some(remedy)),
             (hint, _) => (message.as_str(), hint.as_deref()),
         };
         match self.kind {
-            Kind::Failed => eprintln!("error: {problem}"),
+            Kind::Failed | Kind::Recipe => eprintln!("error: {problem}"),
             Kind::Stopped { .. } => eprintln!("{problem}"),
         }
         let mut cause = self.error.source();
@@ -75,8 +84,31 @@ impl Failure {
     fn code(&self) -> u8 {
         match self.kind {
             Kind::Failed => 1,
+            Kind::Recipe => 2,
             Kind::Stopped { code } => code,
         }
+    }
+}
+
+/// The error inside one that only passes it on, and so hides it from its list of sources.
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    match error.downcast_ref() {
+        Some(TrainError::Stopped(inner)) => return inner,
+        Some(TrainError::Diverged(inner)) => return inner,
+        Some(TrainError::Checkpoint(inner)) => return inner,
+        Some(TrainError::Run(inner)) => return inner,
+        Some(TrainError::Engine(inner)) => return inner,
+        _ => {}
+    }
+    match error.downcast_ref() {
+        Some(ModelError::Recipe(inner)) => return inner,
+        Some(ModelError::Checkpoint(inner)) => return inner,
+        Some(ModelError::Engine(inner)) => return inner,
+        _ => {}
+    }
+    match error.downcast_ref() {
+        Some(PrepareError::Run(inner)) => inner,
+        _ => error,
     }
 }
 
@@ -109,7 +141,18 @@ mod tests {
             let failure = Failure::from(Stopped { signal, step: 7, checkpoint: "step-000000007".into() });
             assert_eq!(failure.code(), code);
             assert_eq!(failure.hint.as_deref(), Some("run the same command again to continue"));
+            let stopped = Stopped { signal, step: 7, checkpoint: "step-000000007".into() };
+            let failure = Failure::from(TrainError::from(stopped));
+            assert_eq!((failure.code(), failure.hint.is_some()), (code, true));
         }
+    }
+
+    #[test]
+    fn a_bad_recipe_exits_with_2_also_as_that_of_a_model() {
+        let error = || softdiff::recipe::Recipe::parse("", "empty.toml", &[]).unwrap_err();
+        assert_eq!(Failure::from(error()).code(), 2);
+        assert_eq!(Failure::from(ModelError::from(error())).code(), 2);
+        assert_eq!(Failure::from(ModelError::NoModel("nowhere".into())).code(), 1);
     }
 
     #[test]

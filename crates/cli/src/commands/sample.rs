@@ -25,7 +25,7 @@ Example: 64 images as a grid, then the same ones by another sampler
 Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images/
   softdiff sample runs/first --seeds 0..1000 --out images.npz
-  softdiff sample runs/first --seeds 0..8 --means means.png
+  softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
 Image i depends on the model and seed i alone, not on what else is made.";
 
@@ -62,6 +62,9 @@ pub struct Sample {
     /// A picture of the predicted clean image over time, one row per seed.
     #[arg(long, value_name = "FILE")]
     means: Option<PathBuf>,
+    /// A film of the first eight seeds, .gif or .png: x_t to the left, the predicted clean image to the right.
+    #[arg(long, value_name = "FILE")]
+    film: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceFlag,
 }
@@ -69,6 +72,7 @@ pub struct Sample {
 impl Sample {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
+        let format = self.film.as_deref().map(film::format).transpose()?;
         let model = Model::open(&self.model, self.weights)?;
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
@@ -96,9 +100,16 @@ impl Sample {
         let seconds = begun.elapsed().as_secs_f64();
         write::images(&self.out, model.path.shape(), &images, &self.seeds.0)?;
         let mut written = vec![self.out.display().to_string()];
-        if let Some(file) = &self.means {
-            film::watch(&device, &model, sampler.as_ref(), &sampling, &self.seeds.0, numbers)?.write(file)?;
-            written.push(file.display().to_string());
+        if self.means.is_some() || self.film.is_some() {
+            let shown = film::watch(&device, &model, sampler.as_ref(), &sampling, &self.seeds.0, numbers)?;
+            if let Some(file) = &self.means {
+                shown.write_means(file)?;
+                written.push(file.display().to_string());
+            }
+            if let Some((file, format)) = self.film.as_deref().zip(format) {
+                shown.write_film(file, format)?;
+                written.push(file.display().to_string());
+            }
         }
         report(&model, &section.sampler, section.steps, &device, self.seeds.0.len(), seconds, &written, json);
         Ok(())

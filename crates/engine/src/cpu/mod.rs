@@ -3,6 +3,7 @@
 pub(crate) mod conv;
 mod executor;
 pub(crate) mod gemm;
+pub mod product;
 pub(crate) mod simd;
 pub(crate) mod tile;
 pub mod vector;

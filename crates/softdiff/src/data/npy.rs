@@ -134,6 +134,15 @@ impl<'a> Array<'a> {
         Ok(Raw { name: name.into(), height, width, channels, pixels, labels: None })
     }
 
+    /// The array as numbers: float32 or float64.
+    pub fn floats(&self) -> Result<Vec<f64>, FileError> {
+        match self.dtype.get(1..).unwrap_or_default() {
+            "f4" => Ok(self.data.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes).into()).collect()),
+            "f8" => Ok(self.data.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect()),
+            _ => Err(FileError::unsupported(FORMAT, format!("numbers of type {}, expected floats", shown(self.dtype)))),
+        }
+    }
+
     /// The array as one label per picture: `[n]` or `[n, 1]` whole numbers.
     pub fn labels(&self, pictures: usize) -> Result<Vec<u32>, FileError> {
         if !matches!(*self.shape.as_slice(), [_] | [_, 1]) || self.shape.first() != Some(&(pictures as u64)) {

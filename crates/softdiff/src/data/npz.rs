@@ -105,7 +105,7 @@ pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Res
 }
 
 /// Padded with spaces to a multiple of 64 bytes, as NumPy does.
-fn npy_header(dtype: &str, shape: &[usize]) -> Vec<u8> {
+pub(crate) fn npy_header(dtype: &str, shape: &[usize]) -> Vec<u8> {
     let shape: String = shape.iter().map(|size| format!("{size}, ")).collect();
     let text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({}), }}", shape.trim_end());
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;

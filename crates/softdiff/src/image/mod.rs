@@ -1,4 +1,4 @@
-//! Pictures: decoding them within limits, resizing them, composing grids, writing PNG.
+//! Pictures: decoding them within limits, resizing them, composing grids, writing PNG, and films as animated PNG or GIF.
 //!
 //! A decoded picture is grey or RGB, 8 bits, and has the pixels that Pillow gives for the same file (tested bit for bit):
 //! 16-bit samples keep their high byte, palettes are looked up, CMYK is converted as Pillow does. Transparency alone is
@@ -10,8 +10,11 @@
 //! | one allocation | [`MAX_ALLOCATION`] |
 //! | decoded bytes per byte of the file | [`MAX_EXPANSION`] |
 
+mod apng;
 mod bmp;
 mod error;
+mod film;
+mod gif;
 pub mod grid;
 mod jpeg;
 pub mod png;
@@ -21,6 +24,7 @@ pub mod resize;
 mod webp;
 
 pub use error::ImageError;
+pub use film::{Film, FilmFormat, Frame};
 
 /// The longest side of a picture.
 pub const MAX_SIDE: usize = 8192;

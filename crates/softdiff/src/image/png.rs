@@ -5,7 +5,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write;
 
-const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+pub(super) const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// "Up": each byte less the one above it; good for pictures and for grids of them.
 const FILTER_UP: u8 = 2;
 
@@ -17,18 +17,21 @@ pub fn encode(width: usize, height: usize, channels: usize, pixels: &[u8]) -> Ve
     assert!(matches!(channels, 1 | 3), "{channels} channels, expected 1 or 3");
     assert!(!pixels.is_empty() && pixels.len() == width * height * channels, "the pixels do not fill the picture");
     let mut file = SIGNATURE.to_vec();
-    let mut header = Vec::new();
-    header.extend((width as u32).to_be_bytes());
-    header.extend((height as u32).to_be_bytes());
-    // 8 bits, grey (0) or RGB (2), deflate, adaptive filters, not interlaced.
-    header.extend([8, if channels == 1 { 0 } else { 2 }, 0, 0, 0]);
-    chunk(&mut file, b"IHDR", &header);
+    chunk(&mut file, b"IHDR", &header(width, height, channels));
     chunk(&mut file, b"IDAT", &compress(&filter(width * channels, pixels)));
     chunk(&mut file, b"IEND", &[]);
     file
 }
 
-fn filter(row: usize, pixels: &[u8]) -> Vec<u8> {
+/// The content of the first chunk.
+pub(super) fn header(width: usize, height: usize, channels: usize) -> Vec<u8> {
+    let mut header = [width as u32, height as u32].map(u32::to_be_bytes).concat();
+    // 8 bits, grey (0) or RGB (2), deflate, adaptive filters, not interlaced.
+    header.extend([8, if channels == 1 { 0 } else { 2 }, 0, 0, 0]);
+    header
+}
+
+pub(super) fn filter(row: usize, pixels: &[u8]) -> Vec<u8> {
     let mut filtered = Vec::with_capacity(pixels.len() + pixels.len() / row);
     let mut above = vec![0; row];
     for line in pixels.chunks_exact(row) {
@@ -39,13 +42,13 @@ fn filter(row: usize, pixels: &[u8]) -> Vec<u8> {
     filtered
 }
 
-fn compress(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn compress(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing into memory cannot fail.
     encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
 }
 
-fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], content: &[u8]) {
+pub(super) fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], content: &[u8]) {
     file.extend((content.len() as u32).to_be_bytes());
     let checked = [kind, content].concat();
     file.extend(&checked);

@@ -37,13 +37,11 @@ struct Rotation {
 impl SymmetricEigen {
     /// Decomposes the symmetric matrix `a` (its upper triangle decides).
     pub fn new(a: &Matrix) -> Result<Self, LinalgError> {
-        if a.rows() != a.cols() {
-            return Err(LinalgError::NotSquare { purpose: "an eigen-decomposition", rows: a.rows(), cols: a.cols() });
-        }
-        a.check_finite()?;
+        check(a)?;
         let n = a.rows();
         let (mut diagonal, mut beside, reflections) = tridiagonalise(a);
-        let rotations = iterate_ql(&mut diagonal, &mut beside)?;
+        let mut rotations = Vec::new();
+        iterate_ql(&mut diagonal, &mut beside, &mut |rotation| rotations.push(rotation))?;
         let starts: Vec<usize> = (0..n).step_by(PANEL).collect();
         let panels: Vec<Vec<f64>> =
             starts.par_iter().map(|&start| eigenvector_panel(n, start, &reflections, &rotations)).collect();
@@ -59,6 +57,22 @@ impl SymmetricEigen {
         }
         Ok(SymmetricEigen { values: order.iter().map(|&i| diagonal[i]).collect(), vectors })
     }
+}
+
+/// The eigenvalues alone, largest first, in a fraction of the time that the vectors take.
+pub fn symmetric_eigenvalues(a: &Matrix) -> Result<Vec<f64>, LinalgError> {
+    check(a)?;
+    let (mut values, mut beside, _) = tridiagonalise(a);
+    iterate_ql(&mut values, &mut beside, &mut |_| {})?;
+    values.sort_by(|x, y| y.total_cmp(x));
+    Ok(values)
+}
+
+fn check(a: &Matrix) -> Result<(), LinalgError> {
+    if a.rows() != a.cols() {
+        return Err(LinalgError::NotSquare { purpose: "an eigen-decomposition", rows: a.rows(), cols: a.cols() });
+    }
+    a.check_finite()
 }
 
 /// Diagonal, off-diagonal and the reflections that made them.
@@ -110,10 +124,9 @@ fn update_row(row: &mut [f64], v: &[f64], w: &[f64], i: usize) {
     }
 }
 
-/// Implicit QL with Wilkinson's shift; leaves the eigenvalues in `d`, returns the rotations in order.
-fn iterate_ql(d: &mut [f64], e: &mut [f64]) -> Result<Vec<Rotation>, LinalgError> {
+/// Implicit QL with Wilkinson's shift; leaves the eigenvalues in `d`, hands out the rotations in order.
+fn iterate_ql(d: &mut [f64], e: &mut [f64], rotated: &mut dyn FnMut(Rotation)) -> Result<(), LinalgError> {
     let n = d.len();
-    let mut rotations = Vec::new();
     for l in 0..n {
         let mut iterations = 0;
         loop {
@@ -126,14 +139,14 @@ fn iterate_ql(d: &mut [f64], e: &mut [f64]) -> Result<Vec<Rotation>, LinalgError
                 return Err(LinalgError::NoConvergence { index: l, iterations });
             }
             iterations += 1;
-            chase(d, e, l, m, &mut rotations);
+            chase(d, e, l, m, rotated);
         }
     }
-    Ok(rotations)
+    Ok(())
 }
 
 /// One QL sweep over the block l..=m.
-fn chase(d: &mut [f64], e: &mut [f64], l: usize, m: usize, rotations: &mut Vec<Rotation>) {
+fn chase(d: &mut [f64], e: &mut [f64], l: usize, m: usize, rotated: &mut dyn FnMut(Rotation)) {
     let half = (d[l + 1] - d[l]) / (2.0 * e[l]);
     let mut g = d[m] - d[l] + e[l] / (half + half.hypot(1.0).copysign(half));
     let (mut sine, mut cosine, mut p) = (1.0, 1.0, 0.0);
@@ -154,7 +167,7 @@ fn chase(d: &mut [f64], e: &mut [f64], l: usize, m: usize, rotations: &mut Vec<R
         p = sine * r;
         d[i + 1] = g + p;
         g = cosine * r - b;
-        rotations.push(Rotation { index: i, cosine, sine });
+        rotated(Rotation { index: i, cosine, sine });
     }
     d[l] -= p;
     e[l] = g;
@@ -224,6 +237,7 @@ mod tests {
         let scaled = Matrix::from_fn(n, n, |k, j| values[k] * vectors[(k, j)]);
         assert!(vectors.transposed_times(&scaled).largest_difference(&a) < 1e-11);
         assert!(values.windows(2).all(|w| w[0] >= w[1]));
+        assert_eq!(symmetric_eigenvalues(&a).unwrap(), values);
     }
 
     #[test]

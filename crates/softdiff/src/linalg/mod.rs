@@ -6,12 +6,14 @@ mod cholesky;
 mod eigen;
 mod matrix;
 mod multiply;
+mod pivoted;
 mod qr;
 mod singular;
 
 pub use cholesky::Cholesky;
-pub use eigen::SymmetricEigen;
+pub use eigen::{SymmetricEigen, symmetric_eigenvalues};
 pub use matrix::Matrix;
+pub use pivoted::pivoted_factor;
 pub use qr::triangular_factor;
 pub use singular::singular_values;
 

@@ -178,8 +178,11 @@ fn too_deep(place: Place) -> Found {
 
 fn syntax(error: &toml::de::Error, source: usize, offset: usize) -> Found {
     let place = error.span().map(|span| Place { source, start: span.start + offset, end: span.end + offset });
-    let hint = Some("recipes are TOML: [section], then key = value, text in \"quotes\"".to_owned());
-    Found { place, key: None, message: error.message().to_owned(), hint }
+    let hint = match error.message() {
+        "duplicate key" => "it stands further up already: keep one of the two",
+        _ => "recipes are TOML: [section], then key = value, text in \"quotes\"",
+    };
+    Found { place, key: None, message: error.message().to_owned(), hint: Some(hint.to_owned()) }
 }
 
 fn place(span: std::ops::Range<usize>, source: usize, offset: usize) -> Place {

@@ -322,7 +322,8 @@ impl<'a> Reader<'a> {
         let asked = self.asked.borrow();
         for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
             let where_ = if self.name.is_empty() { "a recipe".to_owned() } else { format!("[{}]", self.name) };
-            let message = format!("{} has no key {}", where_, crate::shown::shown(&entry.key));
+            let what = if matches!(entry.node.value, Value::Table(_)) { "section" } else { "key" };
+            let message = format!("{where_} has no {what} {}", crate::shown::shown(&entry.key));
             let mut known: Vec<&str> = asked.iter().copied().collect();
             known.dedup();
             let hint = suggest::hint(&entry.key, known.iter().copied());

@@ -130,7 +130,7 @@ impl ScheduleSection {
             &[
                 ("file", "method file"),
                 ("pace", "method mse-matched"),
-                ("knots", measured),
+                ("knots", "a method that chooses levels: shortest-path, equal-arc-length, mse-matched or even"),
                 ("candidates", measured),
                 ("images", measured),
                 ("resamplings", measured),

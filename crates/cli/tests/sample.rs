@@ -1,0 +1,49 @@
+//! `softdiff sample` from a trained run: grids, files, pictures of means, films.
+
+mod support;
+
+use support::{Scratch, bytes, done, softdiff, text, tiny_run};
+
+#[test]
+fn a_run_gives_a_grid_files_an_archive_and_films() {
+    let scratch = Scratch::new("sample");
+    let run = tiny_run(&scratch);
+    let (grid, folder, npz) = (scratch.path("grid.png"), scratch.path("images"), scratch.path("images.npz"));
+    let (means, gif, apng) = (scratch.path("means.png"), scratch.path("film.gif"), scratch.path("film.png"));
+    let few = ["--seeds", "0..3", "--device", "cpu"];
+    let facts =
+        done(&[&["sample", &run, "--out", &grid, "--means", &means, "--film", &gif, "--json"], &few[..]].concat());
+    let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
+    assert_eq!((&facts["images"], &facts["steps"], &facts["sampler"]), (&3.into(), &4.into(), &"heun".into()));
+    done(&[&["sample", &run, "--out", &folder, "--film", &apng], &few[..]].concat());
+    done(&[&["sample", &run, "--out", &npz], &few[..]].concat());
+    for picture in [&grid, &means, &apng] {
+        softdiff::image::decode(&bytes(picture)).unwrap();
+    }
+    assert!(bytes(&gif).starts_with(b"GIF89a"));
+    // x_t at five times, both grids of 3 pictures of 16x16 four times as large, in two columns.
+    let film = bytes(&apng);
+    let control = film.windows(4).position(|window| window == b"acTL").unwrap();
+    assert_eq!(film[control + 4..control + 8], [0, 0, 0, 5]);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+}
+
+#[test]
+fn what_cannot_be_sampled_says_why() {
+    let scratch = Scratch::new("sample-bad");
+    let run = tiny_run(&scratch);
+    let empty = scratch.path("empty");
+    std::fs::create_dir_all(&empty).unwrap();
+    for (arguments, problem, hint) in [
+        (vec!["sample", &empty], "is no model", "give a run's folder"),
+        (vec!["sample", &run, "--sampler", "huen"], "huen", "did you mean heun?"),
+        (vec!["sample", &run, "--film", "film.mp4"], "film.mp4", "give a .gif"),
+        (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.98, raw"),
+        (vec!["sample", &run, "--ending", "happy"], "happy", "give denoised"),
+    ] {
+        let failed = softdiff(&arguments);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(problem) && said.contains(hint), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What tests of whole commands share: a place of their own, the program, and a run that takes a second.
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that is removed when the test is done.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let folder = std::env::temp_dir().join(format!("softdiff-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Scratch(folder)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program, not yet started, on the processor.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_softdiff"));
+    command.args(arguments);
+    command
+}
+
+pub fn softdiff(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// Runs a command that must succeed; gives what it printed.
+pub fn done(arguments: &[&str]) -> String {
+    let output = softdiff(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What makes the quickstart's recipe a matter of a second.
+pub const TINY: [&str; 20] = [
+    "--device=cpu",
+    "--set=data.limit=64",
+    "--set=data.size=16",
+    "--set=schedule.images=32",
+    "--set=schedule.candidates=24",
+    "--set=schedule.knots=8",
+    "--set=path.corruption.largest=6",
+    "--set=prior.modes=4",
+    "--set=network.channels=8",
+    "--set=network.multipliers=[1, 2]",
+    "--set=train.batch=4",
+    "--set=train.steps=8",
+    "--set=train.warmup=2",
+    "--set=train.log_every=2",
+    "--set=checkpoint.every=4",
+    "--set=preview.every=4",
+    "--set=preview.images=2",
+    "--set=preview.steps=2",
+    "--set=sample.steps=4",
+    "--set=sample.sampler=heun",
+];
+
+/// The arguments that train a tiny run in `out`.
+pub fn tiny<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["train", "quickstart", "--out", out], &TINY[..], more].concat()
+}
+
+/// A trained tiny run.
+pub fn tiny_run(scratch: &Scratch) -> String {
+    let run = scratch.path("run");
+    done(&tiny(&run, &[]));
+    run
+}
+
+/// The bytes of a file.
+pub fn bytes(path: impl AsRef<Path>) -> Vec<u8> {
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}

@@ -1,0 +1,171 @@
+//! The weights: read from either published form, checked, and folded.
+
+use super::InceptionError;
+use super::graph;
+use super::names::pytorch_name;
+use crate::hash;
+use crate::import::torch::TorchFile;
+use crate::import::{ImportError, read_file};
+use rayon::prelude::*;
+use safetensors::{Dtype, SafeTensors};
+use softdiff_engine::op::Align;
+use softdiff_engine::{Graph, Params};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Added to the variance before its root is taken.
+const EPSILON: f64 = 1e-3;
+/// What every name begins with in the safetensors file.
+const PREFIX: &str = "net.layers.";
+/// [`Inception::hash`] of the published weights, as the file whose sha256 begins with 8560f9a1 holds them.
+const PUBLISHED: u64 = 0x3443_7ac2_905c_5ea9;
+
+/// The weights of the network, batch norms folded into convolutions.
+#[derive(Clone)]
+pub struct Inception {
+    pub(super) params: Params<f32>,
+    hash: u64,
+}
+
+/// A tensor of a file: its shape and its values.
+type Tensor = (Vec<usize>, Vec<f32>);
+
+/// The four tensors of a unit.
+struct Raw {
+    weight: Tensor,
+    beta: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+}
+
+impl Inception {
+    /// Reads `inception-2015-12-05.safetensors` or pytorch-fid's `.pth`; the weights come out the same.
+    pub fn read(path: &Path) -> Result<Inception, InceptionError> {
+        if !path.exists() {
+            return Err(InceptionError::Missing { path: path.into() });
+        }
+        let torch = |source| InceptionError::Torch { path: path.into(), source };
+        let bytes = read_file(path).map_err(torch)?;
+        let is_torch = bytes.starts_with(b"PK") || bytes.starts_with(b"\x80\x02");
+        let tensors = if is_torch {
+            from_torch(&bytes).map_err(torch)?
+        } else {
+            from_safetensors(&bytes).map_err(|reason| InceptionError::Unreadable { path: path.into(), reason })?
+        };
+        Self::from_tensors(tensors).map_err(|reason| InceptionError::WrongNetwork { path: path.into(), reason })
+    }
+
+    fn from_tensors(mut tensors: HashMap<String, Tensor>) -> Result<Inception, String> {
+        let mut g = Graph::new();
+        let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3]).map_err(|e| e.to_string())?;
+        graph::features(&mut g, x, Align::HalfPixel).map_err(|e| e.to_string())?;
+        let mut params = Params::zeros(&g);
+        let mut hashes = Vec::new();
+        let specs = params.specs().to_vec();
+        for spec in specs.iter().filter(|spec| spec.name.ends_with(".weight")) {
+            let name = spec.name.trim_end_matches(".weight");
+            let raw = Raw::take(&mut tensors, name)?;
+            hashes.push(raw.hash());
+            let shape = &spec.shape;
+            let (weight, bias) = raw.folded([shape[0], shape[3], shape[1], shape[2]], name)?;
+            params.set(&spec.name, shape, &weight).map_err(|e| e.to_string())?;
+            params.set(&format!("{name}.bias"), &[shape[0]].into(), &bias).map_err(|e| e.to_string())?;
+        }
+        // Without the head, of which files may or may not have a part, nothing should be left.
+        if let Some(name) = tensors.keys().find(|name| !name.starts_with("fc.")) {
+            return Err(format!("it has a tensor {name} that the network does not have"));
+        }
+        let bytes: Vec<u8> = hashes.into_iter().flat_map(u64::to_le_bytes).collect();
+        Ok(Inception { params, hash: hash::of_bytes(&bytes) })
+    }
+
+    /// A hash of all weights before folding, the same for every form of file; written by [`hash::to_text`].
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Whether these are the published weights, bit for bit.
+    pub fn is_published(&self) -> bool {
+        self.hash == PUBLISHED
+    }
+}
+
+impl Raw {
+    fn take(tensors: &mut HashMap<String, Tensor>, unit: &str) -> Result<Raw, String> {
+        let theirs = pytorch_name(unit).unwrap_or_default();
+        let mut find = |ours: &str, pytorch: &str| {
+            let names = [format!("{PREFIX}{unit}.{ours}"), format!("{theirs}.{pytorch}")];
+            let found = names.iter().find_map(|name| tensors.remove(name));
+            found.ok_or_else(|| format!("it has neither {} nor {}", names[0], names[1]))
+        };
+        let raw = Raw {
+            weight: find("weight", "conv.weight")?,
+            beta: find("beta", "bn.bias")?,
+            mean: find("mean", "bn.running_mean")?,
+            variance: find("var", "bn.running_var")?,
+        };
+        // pytorch-fid stores a gain, all ones, and a counter.
+        if let Some((_, gain)) = tensors.remove(&format!("{theirs}.bn.weight"))
+            && gain.iter().any(|&gain| gain != 1.0)
+        {
+            return Err(format!("the batch norm of {theirs} has gains other than 1"));
+        }
+        tensors.remove(&format!("{theirs}.bn.num_batches_tracked"));
+        Ok(raw)
+    }
+
+    fn hash(&self) -> u64 {
+        let one = |tensor: &Tensor| -> u64 {
+            hash::of_bytes(&tensor.1.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+        };
+        let hashes: Vec<u64> =
+            [&self.weight, &self.beta, &self.mean, &self.variance].into_par_iter().map(one).collect();
+        hash::of_bytes(&hashes.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+    }
+
+    /// `w / sqrt(v + e)` as [k, r, s, c], and `beta - mean / sqrt(v + e)`.
+    fn folded(&self, [k, c, r, s]: [usize; 4], unit: &str) -> Result<(Vec<f32>, Vec<f32>), String> {
+        if self.weight.0 != [k, c, r, s] {
+            return Err(format!("the weight of {unit} has shape {:?}, expected {:?}", self.weight.0, [k, c, r, s]));
+        }
+        for (name, (shape, _)) in [("beta", &self.beta), ("mean", &self.mean), ("variance", &self.variance)] {
+            if *shape != [k] {
+                return Err(format!("the {name} of {unit} has shape {shape:?}, expected [{k}]"));
+            }
+        }
+        let gains: Vec<f64> = self.variance.1.iter().map(|&v| 1.0 / (f64::from(v) + EPSILON).sqrt()).collect();
+        let mut weight = vec![0.0; k * r * s * c];
+        for (index, &value) in self.weight.1.iter().enumerate() {
+            let (pixel, channel, filter) = (index % (r * s), index / (r * s) % c, index / (r * s * c));
+            weight[(filter * r * s + pixel) * c + channel] = (f64::from(value) * gains[filter]) as f32;
+        }
+        let bias = (0..k).map(|i| (f64::from(self.beta.1[i]) - f64::from(self.mean.1[i]) * gains[i]) as f32);
+        Ok((weight, bias.collect()))
+    }
+}
+
+fn from_safetensors(bytes: &[u8]) -> Result<HashMap<String, Tensor>, String> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| format!("not a safetensors file ({error})"))?;
+    let read = |(name, view): (String, safetensors::tensor::TensorView)| match view.dtype() {
+        Dtype::F32 => {
+            let values = view.data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            Ok((name, (view.shape().to_vec(), values)))
+        }
+        other => Err(format!("its tensor {name} is stored as {other:?}, expected F32")),
+    };
+    file.tensors().into_iter().map(read).collect()
+}
+
+fn from_torch(bytes: &[u8]) -> Result<HashMap<String, Tensor>, ImportError> {
+    let file = TorchFile::open(bytes)?;
+    let mut tensors = HashMap::new();
+    for entry in file.root().entries()? {
+        let (name, node) = entry?;
+        // The head is as large as it is useless here.
+        if !name.starts_with("fc.") {
+            let tensor = file.tensor(&node)?;
+            tensors.insert(name.to_string(), (tensor.shape, tensor.data.into_f32()));
+        }
+    }
+    Ok(tensors)
+}

@@ -1,0 +1,91 @@
+//! Why a metric could not be computed.
+
+use crate::inception::InceptionError;
+use crate::linalg::LinalgError;
+use crate::transport::TransportError;
+use std::path::PathBuf;
+
+/// What can be wrong with pictures, features or statistics. A message ends with the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The fields are named as the messages use them.
+pub enum MetricError {
+    /// A covariance of one picture, neighbours among too few.
+    #[error("{metric} of {found} pictures cannot be computed; give at least {least} in each set")]
+    TooFew { metric: &'static str, found: usize, least: usize },
+    /// Features of different length.
+    #[error("one set has {left} values per picture, the other {right}; compare features of one network")]
+    Dimensions { left: usize, right: usize },
+    /// Values that fill no whole number of rows.
+    #[error("{values} values do not make rows of {dimensions}; give whole feature vectors")]
+    Rows { values: usize, dimensions: usize },
+    /// NaN or infinity.
+    #[error("feature {feature} of picture {picture} is {value}; check the network's weights and the device")]
+    NotFinite { picture: usize, feature: usize, value: f64 },
+    /// Pictures of different sizes.
+    #[error(
+        "pictures of {left} cannot be compared with pictures of {right}; give --size (and --crop) to make them alike"
+    )]
+    Sizes { left: String, right: String },
+    /// Sets of different length where pictures are compared one to one.
+    #[error(
+        "{metric} compares picture by picture, but one set has {left} and the other {right}; give equally many, in the same order"
+    )]
+    Counts { metric: &'static str, left: usize, right: usize },
+    /// A statistics file.
+    #[error("{}: {reason}; give an .npz with mu and sigma, as pytorch-fid and softdiff write it", path.display())]
+    StatisticsFile { path: PathBuf, reason: String },
+    /// Statistics of other features.
+    #[error("the statistics in {} were made with {field} {found}, not {expected}; make them again with --save-statistics", path.display())]
+    StatisticsProtocol { path: PathBuf, field: &'static str, found: String, expected: String },
+    /// Results that cannot be compared.
+    #[error(
+        "these results were not measured in the same way: {field} is {left} in one and {right} in the other; measure both with the same options"
+    )]
+    Protocols { field: String, left: String, right: String },
+    /// Results without a number in common.
+    #[error("these results have no metric in common; measure both with the same --metrics")]
+    NothingInCommon,
+    /// The network or its device.
+    #[error(transparent)]
+    Inception(#[from] InceptionError),
+    /// Linear algebra.
+    #[error("the covariance cannot be decomposed")]
+    Linalg(#[from] LinalgError),
+    /// Transport between pixels.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// Refuses features that cannot be compared; gives how many rows each side has.
+pub(super) fn check_features(
+    metric: &'static str,
+    least: usize,
+    dimensions: usize,
+    sets: [&[f32]; 2],
+) -> Result<[usize; 2], MetricError> {
+    let mut rows = [0; 2];
+    for (rows, set) in rows.iter_mut().zip(sets) {
+        if dimensions == 0 || !set.len().is_multiple_of(dimensions) {
+            return Err(MetricError::Rows { values: set.len(), dimensions });
+        }
+        *rows = set.len() / dimensions;
+        if *rows < least {
+            return Err(MetricError::TooFew { metric, found: *rows, least });
+        }
+        check_finite(set, dimensions)?;
+    }
+    Ok(rows)
+}
+
+/// Refuses features that are no numbers.
+pub(super) fn check_finite(features: &[f32], dimensions: usize) -> Result<(), MetricError> {
+    match features.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(MetricError::NotFinite {
+            picture: at / dimensions,
+            feature: at % dimensions,
+            value: features[at].into(),
+        }),
+    }
+}

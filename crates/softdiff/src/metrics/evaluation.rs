@@ -1,0 +1,138 @@
+//! Results with their protocol, and the comparison of two of them.
+
+use super::{MetricError, Protocol};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The first line of a result file.
+pub const FORMAT: &str = "softdiff evaluation 1";
+
+/// One number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The number itself.
+    pub value: f64,
+    /// What is known of its error: a standard error or deviation, as the metric's documentation says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+    /// What else the metric has to say.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Value>,
+}
+
+impl Measured {
+    /// A number without more.
+    pub fn new(value: f64) -> Measured {
+        Measured { value, error: None, details: Map::new() }
+    }
+
+    /// With its error.
+    pub fn error(mut self, error: f64) -> Measured {
+        self.error = Some(error);
+        self
+    }
+
+    /// With something more to say.
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Measured {
+        self.details.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// All numbers of one evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Always `softdiff evaluation 1`.
+    pub format: String,
+    /// The program's version.
+    pub version: String,
+    /// How they were measured.
+    pub protocol: Protocol,
+    /// By name.
+    pub results: BTreeMap<String, Measured>,
+    /// What a reader should know before trusting them.
+    pub warnings: Vec<String>,
+    /// Where the network ran; it may change the last digits, not more.
+    pub device: String,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Evaluation {
+    /// Nothing measured yet.
+    pub fn new(protocol: Protocol, device: String) -> Evaluation {
+        let (format, version) = (FORMAT.into(), env!("CARGO_PKG_VERSION").into());
+        Evaluation { format, version, protocol, results: BTreeMap::new(), warnings: vec![], device, seconds: 0.0 }
+    }
+}
+
+/// One metric of two results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Its name.
+    pub metric: String,
+    /// In the first result.
+    pub left: f64,
+    /// In the second.
+    pub right: f64,
+}
+
+/// The metrics that two results have in common, if they were measured in the same way.
+pub fn compare(left: &Evaluation, right: &Evaluation) -> Result<Vec<Comparison>, MetricError> {
+    let common: Vec<&str> =
+        left.results.keys().filter(|name| right.results.contains_key(*name)).map(String::as_str).collect();
+    if common.is_empty() {
+        return Err(MetricError::NothingInCommon);
+    }
+    if let Some((field, left, right)) = left.protocol.difference(&right.protocol, &common) {
+        return Err(MetricError::Protocols { field, left, right });
+    }
+    let value = |evaluation: &Evaluation, name: &str| evaluation.results[name].value;
+    Ok(common.iter().map(|&m| Comparison { metric: m.into(), left: value(left, m), right: value(right, m) }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Pictures;
+    use serde_json::json;
+
+    fn result(seed: u64, source: &str, preset: &str) -> Evaluation {
+        let protocol = Protocol {
+            images: Pictures { source: source.into(), hash: source.into(), count: 100, ..Pictures::default() },
+            reference: Pictures { source: "r".into(), hash: "h".into(), count: 200, ..Pictures::default() },
+            quantisation: "8 bits".into(),
+            network: "n".into(),
+            preset: preset.into(),
+            options: [("kid".to_string(), json!({ "seed": seed }))].into(),
+        };
+        let mut evaluation = Evaluation::new(protocol, "cpu".into());
+        evaluation.results.insert("fid".into(), Measured::new(3.0).error(0.5).detail("x", 1));
+        evaluation
+    }
+
+    #[test]
+    fn results_of_different_pictures_compare_and_unlike_protocols_are_named() {
+        let (a, b) = (result(0, "a", "p"), result(0, "b", "p"));
+        assert_eq!(compare(&a, &b).unwrap().len(), 1);
+        // The seed of a metric that is not compared does not matter.
+        let mut other_seed = result(1, "b", "p");
+        assert!(compare(&a, &other_seed).is_ok());
+        let mut with_kid = a.clone();
+        for evaluation in [&mut with_kid, &mut other_seed] {
+            evaluation.results.insert("kid".into(), Measured::new(0.1));
+        }
+        let refused = compare(&with_kid, &other_seed).unwrap_err().to_string();
+        assert!(refused.contains("options.kid.seed is 0 in one and 1 in the other"), "{refused}");
+        let refused = compare(&a, &result(0, "a", "q")).unwrap_err().to_string();
+        assert!(refused.contains("preset is p in one and q"), "{refused}");
+    }
+
+    #[test]
+    fn a_result_is_read_as_it_was_written() {
+        let evaluation = result(3, "a", "p");
+        let text = serde_json::to_string(&evaluation).unwrap();
+        assert_eq!(serde_json::from_str::<Evaluation>(&text).unwrap(), evaluation);
+    }
+}
