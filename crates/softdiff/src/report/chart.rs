@@ -59,7 +59,8 @@ struct Axis {
 }
 
 impl Axis {
-    fn over(values: impl Iterator<Item = f64>, log: bool) -> Axis {
+    /// `tight` ends at the last value, else at the mark beyond it.
+    fn over(values: impl Iterator<Item = f64>, log: bool, tight: bool) -> Axis {
         let ok = |v: &f64| v.is_finite() && (!log || *v > 0.0);
         let (mut low, mut high) =
             values.filter(ok).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -83,6 +84,10 @@ impl Axis {
         let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(power * 10.0);
         let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
         let marks: Vec<f64> = (first..=last).map(|k| k as f64 * step).collect();
+        if tight {
+            let within = |mark: &f64| (low - 1e-9 * step..=high + 1e-9 * step).contains(mark);
+            return Axis { low, high, log, marks: marks.into_iter().filter(within).collect() };
+        }
         let (low, high) = (first as f64 * step, last as f64 * step);
         Axis { low, high, log, marks }
     }
@@ -110,7 +115,8 @@ impl Chart {
     /// The drawing.
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let (x, y) = (Axis::over(points().map(|p| p.0), self.log_x), Axis::over(points().map(|p| p.1), self.log_y));
+        let (x, y) =
+            (Axis::over(points().map(|p| p.0), self.log_x, true), Axis::over(points().map(|p| p.1), self.log_y, false));
         let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - RIGHT);
         let at_y = |v: f64| HEIGHT - BOTTOM - y.place(v) * (HEIGHT - TOP - BOTTOM);
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
@@ -179,12 +185,13 @@ mod tests {
 
     #[test]
     fn marks_are_round_numbers_that_span_the_values() {
-        let axis = Axis::over([0.03, 0.97].into_iter(), false);
+        let axis = Axis::over([0.03, 0.97].into_iter(), false, false);
         assert_eq!(axis.marks.iter().map(|m| label(*m)).collect::<Vec<_>>(), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        let axis = Axis::over([3.0, 4000.0].into_iter(), true);
+        let axis = Axis::over([3.0, 4000.0].into_iter(), true, false);
         assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
         assert_eq!(axis.place(axis.low), 0.0);
-        assert_eq!(Axis::over([7.0].into_iter(), false).place(7.0), 0.5);
+        assert_eq!(Axis::over([7.0].into_iter(), false, false).place(7.0), 0.5);
+        assert_eq!(Axis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
         assert_eq!([0.0, 1e-5, 0.25, 12.0, 2e6].map(label), ["0", "1e-5", "0.25", "12", "2e6"]);
     }
 

@@ -68,6 +68,11 @@ fn write_section(page: &mut String, index: usize, section: &Section) {
                 let _ = writeln!(page, "<pre tabindex=\"0\">{}</pre>", escape(text));
             }
             Block::Figure(figure) => write_figure(page, figure),
+            Block::Row(figures) => {
+                page.push_str("<div class=\"row\">\n");
+                figures.iter().for_each(|figure| write_figure(page, figure));
+                page.push_str("</div>\n");
+            }
             Block::Table { head, rows } => write_table(page, head, rows),
         }
     }
@@ -76,7 +81,7 @@ fn write_section(page: &mut String, index: usize, section: &Section) {
 
 fn write_figure(page: &mut String, figure: &Figure) {
     let caption = escape(&figure.caption);
-    let _ = writeln!(page, "<figure id=\"{}\">", figure.name);
+    let _ = writeln!(page, "<figure data-name=\"{}\">", figure.name);
     match &figure.body {
         Body::Svg(svg) => page.push_str(svg),
         Body::Png { bytes, width } => {

@@ -43,6 +43,8 @@ pub enum Block {
     Text(String),
     /// Something to look at.
     Figure(Figure),
+    /// Several side by side.
+    Row(Vec<Figure>),
     /// Rows under a head; numbers are set to the right.
     Table {
         /// Names of the columns.
@@ -104,6 +106,10 @@ impl Page {
     /// The figures, in order.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
-        blocks.filter_map(|block| if let Block::Figure(figure) = block { Some(figure) } else { None })
+        blocks.flat_map(|block| match block {
+            Block::Figure(figure) => std::slice::from_ref(figure),
+            Block::Row(figures) => figures,
+            _ => &[],
+        })
     }
 }

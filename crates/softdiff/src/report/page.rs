@@ -4,13 +4,13 @@ use super::path::{path_section, prior_section, schedule_section};
 use super::samples::{SampleSections, Scene};
 use super::{Block, Page, Records, RecordsError, Section};
 use crate::data::{Dataset, Source};
+use crate::metrics::MetricError;
 use crate::model::{Model, ModelError};
 use crate::path::PathError;
 use crate::prior::PriorError;
 use crate::run::RunFolder;
 use crate::sampler::SamplerError;
 use crate::schedule::ScheduleError;
-use crate::transport::TransportError;
 use softdiff_engine::Device;
 
 /// Why a report could not be made.
@@ -34,12 +34,9 @@ pub enum ReportError {
     /// Sampling.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
-    /// A distance.
+    /// A metric.
     #[error(transparent)]
-    Transport(#[from] TransportError),
-    /// Clouds of points.
-    #[error(transparent)]
-    Linalg(#[from] crate::linalg::LinalgError),
+    Metric(#[from] MetricError),
 }
 
 /// The page of the run in `folder`, finished or not; `images` are sampled for it, none if 0.

@@ -145,8 +145,8 @@ impl Records {
             })
             .collect();
         let count = all.len().min(PREVIEWS);
-        let mut blocks =
-            vec![Block::Text("The same starting points throughout; the moving average of the weights.".into())];
+        let text = "The same starting points throughout; the moving average of the weights.";
+        let mut row = Vec::new();
         for index in 0..count {
             let (step, file) = all[if count > 1 { index * (all.len() - 1) / (count - 1) } else { 0 }];
             // A name from a file must not lead out of the run's folder.
@@ -156,9 +156,12 @@ impl Records {
             let Ok(picture) = crate::image::decode(&bytes) else { continue };
             let caption = format!("After {step} steps.");
             let body = Body::Png { bytes, width: picture.width };
-            blocks.push(Block::Figure(Figure { name: "preview", caption, body }));
+            row.push(Figure { name: "preview", caption, body });
         }
-        (blocks.len() > 1).then(|| Section { title: "Previews during training".into(), blocks })
+        (!row.is_empty()).then(|| Section {
+            title: "Previews during training".into(),
+            blocks: vec![Block::Text(text.into()), Block::Row(row)],
+        })
     }
 
     /// The commands and the recipe that make it again.
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_thinned_and_keep_their_end() {
-        let points = thinned(&vec![(); 5000], |i| (i as f64, (i % 2 == 1).then_some(1.0)));
+        let points = thinned(&[(); 5000], |i| (i as f64, (i % 2 == 1).then_some(1.0)));
         assert!(points.len() <= POINTS && points.last() == Some(&(4999.0, 1.0)));
         assert_eq!(thinned(&[(); 3], |i| (i as f64, Some(0.0))).len(), 3);
     }

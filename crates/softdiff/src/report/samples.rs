@@ -4,11 +4,10 @@ use super::page::ReportError;
 use super::path::tiles;
 use super::{Block, Chart, Figure, Section, Series};
 use crate::data::Dataset;
-use crate::linalg::Matrix;
+use crate::metrics::{memorisation, nearest, sliced_wasserstein};
 use crate::model::{Model, NetworkDenoiser, to_bytes};
 use crate::sampler::{Denoiser, Sampler, SamplerError, Sampling, by_name, needs_scale, sample};
 use crate::train::numbers;
-use crate::transport::{Estimate, sliced};
 use softdiff_engine::Device;
 
 /// Images in the grid.
@@ -88,10 +87,10 @@ impl Scene<'_> {
         if let Some(dataset) = self.dataset {
             let quality = self.quality(&images)?;
             let floor = self.floor(dataset, self.images)?;
-            let text = |estimate: Estimate| format!("{:.4} ± {:.4}", estimate.value, estimate.error);
-            let count = self.images;
-            found.numbers.push((format!("sliced W2², {count} samples to data"), text(quality)));
-            found.numbers.push((format!("the same, {count} other images of the data"), text(floor)));
+            let text = |(value, error): (f64, f64)| format!("{value:.4} ± {error:.4}");
+            found.numbers.push((format!("sliced Wasserstein, {} samples to data", self.images), text(quality)));
+            found.numbers.push(("the same for other images of the data".into(), text(floor)));
+            self.neighbours(&images, dataset, &mut found)?;
         }
         found.others.push(self.samplers(&*own, &mut denoiser, &sampling)?);
         found.others.push(self.means(&*own, &mut denoiser, &sampling)?);
@@ -171,19 +170,19 @@ impl Scene<'_> {
                 let mut watched = Watched { inner: denoiser, asked: 0, kept: None };
                 let x1 = model.starts(&seeds);
                 let images = sample(&model.path, sampler, &mut watched, x1, &seeds, &sampling)?;
-                points.push((watched.asked as f64, self.quality(&images)?.value));
+                points.push((watched.asked as f64, self.quality(&images)?.0));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
             series.push(Series::new(*name, points));
         }
         if let Some(dataset) = self.dataset {
-            let floor = self.floor(dataset, MEASURED)?.value;
+            let floor = self.floor(dataset, MEASURED)?.0;
             let (first, last) = (STEPS[0] as f64, STEPS[STEPS.len() - 1] as f64);
             series.push(Series::new("data itself", vec![(first, floor), (last, floor)]).dashed());
         }
         let chart = Chart {
             x: "evaluations of the network per image".into(),
-            y: "sliced W2 squared to the data".into(),
+            y: "sliced Wasserstein distance to the data".into(),
             log_x: true,
             series,
             ..Chart::default()
@@ -195,30 +194,46 @@ impl Scene<'_> {
         Ok(Section { title: "Quality over evaluations".into(), blocks: vec![Block::Figure(figure)] })
     }
 
-    /// Sliced W2^2 of images, as bytes would hold them, to as many of the data.
-    fn quality(&self, images: &[f64]) -> Result<Estimate, ReportError> {
+    /// Sliced Wasserstein distance of images, as bytes would hold them, to as many of the data.
+    fn quality(&self, images: &[f64]) -> Result<(f64, f64), ReportError> {
         let size = self.model.path.shape().len();
-        let count = images.len() / size;
-        let bytes = to_bytes(images);
         let Some(dataset) = self.dataset else { unreachable!("quality is asked for with data only") };
-        Ok(sliced(&cloud(&bytes, size)?, &spread(dataset, 0, count)?, DIRECTIONS, 0)?)
+        let reference = spread(dataset, 0, images.len() / size);
+        Ok(sliced_wasserstein(&to_bytes(images), &reference, size, DIRECTIONS, 0)?)
     }
 
     /// The same for images of the data that are not among those compared with.
-    fn floor(&self, dataset: &Dataset, count: usize) -> Result<Estimate, ReportError> {
-        Ok(sliced(&spread(dataset, 1, count)?, &spread(dataset, 0, count)?, DIRECTIONS, 0)?)
+    fn floor(&self, dataset: &Dataset, count: usize) -> Result<(f64, f64), ReportError> {
+        let (images, reference) = (spread(dataset, 1, count), spread(dataset, 0, count));
+        Ok(sliced_wasserstein(&images, &reference, dataset.picture_size(), DIRECTIONS, 0)?)
+    }
+
+    /// The first images, each above its nearest neighbour in the data; whether the model only remembers.
+    fn neighbours(&self, images: &[f64], dataset: &Dataset, found: &mut SampleSections) -> Result<(), ReportError> {
+        let (bytes, size) = (to_bytes(images), dataset.picture_size());
+        let near = nearest(&bytes, dataset.pixels(), size, &|_, _| {})?;
+        let score = memorisation(&near);
+        let shown = near.len().min(2 * ROW);
+        let mut rows = bytes[..shown * size].to_vec();
+        rows.extend(near[..shown].iter().flat_map(|near| dataset.picture(near.index)));
+        let values: Vec<f64> = rows.iter().map(|&byte| f64::from(byte) / 255.0).collect();
+        let caption = format!(
+            "Above: samples. Below: the nearest training image of each, by pixels. {:.1} % of {} samples are much nearer \
+             to one training image than to any other; {} equal one.",
+            100.0 * score.share,
+            near.len(),
+            score.copies
+        );
+        found.numbers.push(("memorised (pixels)".into(), format!("{:.1} %", 100.0 * score.share)));
+        let figure = Figure::picture("neighbours", caption, &tiles(&self.model.path, &values, shown));
+        found.others.push(Section { title: "Nearest neighbours".into(), blocks: vec![Block::Figure(figure)] });
+        Ok(())
     }
 }
 
-fn cloud(bytes: &[u8], size: usize) -> Result<Matrix, ReportError> {
-    let values = bytes.iter().map(|&byte| f64::from(byte) / 255.0).collect();
-    Ok(Matrix::from_vec(bytes.len() / size, size, values)?)
-}
-
-/// `count` images spread over the data; with another offset, other ones where there are enough.
-fn spread(dataset: &Dataset, offset: usize, count: usize) -> Result<Matrix, ReportError> {
+/// The bytes of `count` images spread over the data; with another offset, other ones where there are enough.
+fn spread(dataset: &Dataset, offset: usize, count: usize) -> Vec<u8> {
     let count = count.min(dataset.len() / 2).max(1);
     let every = dataset.len() / count;
-    let bytes: Vec<u8> = (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect();
-    cloud(&bytes, dataset.picture_size())
+    (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect()
 }
