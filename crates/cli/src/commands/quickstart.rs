@@ -27,12 +27,12 @@ pub struct Quickstart {
     /// Change a key of the recipe, such as train.steps=300.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Images to sample for the report.
+    #[arg(long, default_value_t = 256, value_name = "COUNT")]
+    samples: usize,
     #[command(flatten)]
     device: DeviceFlag,
 }
-
-/// Images sampled for the report.
-const SAMPLES: usize = 256;
 
 impl Quickstart {
     /// Runs the verb.
@@ -47,7 +47,7 @@ impl Quickstart {
         }
         let finished = train::perform(recipe, &self.out, &device, Some(stop), json)?;
         let folder = RunFolder::new(&self.out);
-        let page = report::make(&folder, &device, SAMPLES)?;
+        let page = report::make(&folder, &device, self.samples)?;
         let grid = folder.samples().join("samples.png");
         if let Some(samples) = page.figures().find(|figure| figure.name == "samples") {
             report::save(&grid, &samples.file().1)?;
@@ -63,7 +63,7 @@ impl Quickstart {
         }
         eprintln!("done in {seconds:.0} s; look at");
         eprintln!("  {}   the whole story on one page", folder.report().display());
-        eprintln!("  {}   64 samples", grid.display());
+        eprintln!("  {}   samples", grid.display());
         eprintln!("next: softdiff sample {run} --seeds 100..164; softdiff recipe list");
         Ok(())
     }

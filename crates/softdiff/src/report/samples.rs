@@ -18,7 +18,7 @@ const ROW: usize = 8;
 const SAMPLERS: [&str; 5] = ["naive", "momentum", "churn-rate", "multistep", "heun"];
 const MEASURED_SAMPLERS: [&str; 2] = ["naive", "momentum"];
 const STEPS: [usize; 4] = [4, 8, 16, 32];
-/// Images behind each point of quality over evaluations.
+/// The most images behind each point of quality over evaluations.
 const MEASURED: usize = 64;
 const DIRECTIONS: usize = 256;
 /// Images at a time.
@@ -159,7 +159,8 @@ impl Scene<'_> {
         let model = self.model;
         let mut names = vec![model.recipe.sample.sampler.as_str()];
         names.extend(MEASURED_SAMPLERS.iter().filter(|name| **name != model.recipe.sample.sampler));
-        let seeds: Vec<u64> = (0..MEASURED as u64).collect();
+        let count = self.images.min(MEASURED);
+        let seeds: Vec<u64> = (0..count as u64).collect();
         let mut series = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let other = by_name(name, &model.recipe.sample.options)?;
@@ -176,7 +177,7 @@ impl Scene<'_> {
             series.push(Series::new(*name, points));
         }
         if let Some(dataset) = self.dataset {
-            let floor = self.floor(dataset, MEASURED)?.0;
+            let floor = self.floor(dataset, count)?.0;
             let (first, last) = (STEPS[0] as f64, STEPS[STEPS.len() - 1] as f64);
             series.push(Series::new("data itself", vec![(first, floor), (last, floor)]).dashed());
         }
@@ -188,7 +189,7 @@ impl Scene<'_> {
             ..Chart::default()
         };
         let caption = format!(
-            "Lower is better; {MEASURED} images per point, so small differences mean nothing. Dashed: other images of the data."
+            "Lower is better; {count} images per point, so small differences mean nothing. Dashed: other images of the data."
         );
         let figure = Figure::drawn("quality", caption, chart.svg());
         Ok(Section { title: "Quality over evaluations".into(), blocks: vec![Block::Figure(figure)] })
