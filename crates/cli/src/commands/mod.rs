@@ -6,6 +6,7 @@ mod corruption;
 mod data;
 mod device;
 mod doctor;
+mod eval;
 mod import;
 mod pictures;
 mod sample;
@@ -23,6 +24,7 @@ pub enum Command {
     Corrupt(corrupt::Arguments),
     Data(data::Data),
     Doctor(doctor::Doctor),
+    Eval(Box<eval::Eval>),
     Import(import::Import),
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
@@ -37,6 +39,7 @@ impl Command {
             Command::Corrupt(arguments) => corrupt::run(arguments, json),
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
+            Command::Eval(eval) => eval.run(json),
             Command::Import(import) => import.run(json),
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),
