@@ -1,12 +1,14 @@
 //! `softdiff eval`: how good generated pictures are, and the comparison of two such results.
 
 mod compare;
+mod features;
 mod measure;
 mod metric;
+mod pixels;
 mod sets;
 
 use super::device::DeviceFlag;
-use crate::atomic_file;
+use super::sample::write::file;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand};
 use metric::Metric;
@@ -58,10 +60,11 @@ pub struct Measure {
     /// The most pictures of each set for metrics of pairs: kid, prdc, sliced-wasserstein, and the generated ones of memorisation.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     samples: usize,
-    /// Subsets of KID, and pictures of each set in one.
+    /// Subsets of KID.
     #[arg(long, default_value_t = 100, value_name = "N")]
     kid_subsets: usize,
-    #[arg(long, default_value_t = 1000, value_name = "N", hide = true)]
+    /// Pictures of each set in a subset of KID.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
     kid_subset_size: usize,
     /// Neighbours of precision, recall, density and coverage.
     #[arg(long, default_value_t = 5, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -78,6 +81,9 @@ pub struct Measure {
     /// Write the reference's mean and covariance to this .npz, which --against takes in place of the pictures.
     #[arg(long, value_name = "FILE")]
     save_statistics: Option<PathBuf>,
+    /// Draw the generated pictures that are nearest to a reference picture, each above it; with memorisation.
+    #[arg(long, value_name = "FILE")]
+    show_neighbours: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceFlag,
 }
@@ -97,9 +103,7 @@ impl Measure {
         let evaluation = measure::all(self)?;
         let text = serde_json::to_string_pretty(&evaluation)? + "\n";
         if let Some(path) = &self.out {
-            atomic_file::write(path, |file| std::io::Write::write_all(file, text.as_bytes())).map_err(|error| {
-                Failure::new(format!("cannot write {}: {error}", path.display())).hint("check the folder")
-            })?;
+            file(path, text.as_bytes())?;
         }
         if json {
             println!("{}", serde_json::to_string(&evaluation)?);
