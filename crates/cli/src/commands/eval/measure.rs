@@ -101,6 +101,13 @@ fn of_features(
         let found = nearest(some, &real.rows, FEATURES, &|_, _| {})?;
         results.insert("feature_memorisation".into(), pixels::memorised(&found));
     }
+    if wants(Metric::FidInfinity) && images.dataset.len() < FEW {
+        let warning = format!(
+            "FID infinity of {} pictures rests on sets of a tenth of that; its usual number is 50000",
+            images.dataset.len()
+        );
+        evaluation.warnings.push(warning);
+    }
     let (count, of_reference) = (images.dataset.len(), real.statistics.count());
     if wants(Metric::Fid) && count.min(of_reference) < FEW {
         evaluation.warnings.push(format!(
