@@ -6,6 +6,7 @@ mod corruption;
 mod data;
 mod device;
 mod doctor;
+mod eval;
 mod import;
 mod pictures;
 mod quickstart;
@@ -25,6 +26,7 @@ pub enum Command {
     Corrupt(corrupt::Arguments),
     Data(data::Data),
     Doctor(doctor::Doctor),
+    Eval(Box<eval::Eval>),
     Import(import::Import),
     Quickstart(quickstart::Quickstart),
     Report(report::Report),
@@ -41,6 +43,7 @@ impl Command {
             Command::Corrupt(arguments) => corrupt::run(arguments, json),
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
+            Command::Eval(eval) => eval.run(json),
             Command::Import(import) => import.run(json),
             Command::Quickstart(quickstart) => quickstart.run(json),
             Command::Report(report) => report.run(json),
