@@ -22,10 +22,10 @@ fn a_run_becomes_one_page_and_its_figures() {
         html.contains("http-equiv") && html.matches("src=").count() == html.matches("src=\"data:image/png").count()
     );
     for picture in ["samples", "path", "prior", "distances", "neighbours", "samplers", "means"] {
-        softdiff::image::decode(&bytes(&format!("{figures}/{picture}.png"))).unwrap();
+        softdiff::image::decode(&bytes(format!("{figures}/{picture}.png"))).unwrap();
     }
     for drawing in ["loss", "loss-by-time", "norm", "schedule", "hops", "noise", "quality"] {
-        let svg = String::from_utf8(bytes(&format!("{figures}/{drawing}.svg"))).unwrap();
+        let svg = String::from_utf8(bytes(format!("{figures}/{drawing}.svg"))).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>") && svg.contains("<style>"), "{drawing}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{drawing}");
     }
@@ -37,7 +37,7 @@ fn records_alone_are_enough_and_one_figure_can_be_had() {
     let run = tiny_run(&scratch);
     std::fs::remove_dir_all(format!("{run}/checkpoints")).unwrap();
     done(&["report", &run, "--device", "cpu"]);
-    let html = String::from_utf8(bytes(&format!("{run}/report.html"))).unwrap();
+    let html = String::from_utf8(bytes(format!("{run}/report.html"))).unwrap();
     assert!(html.contains("Training") && !html.contains("Conditional means"));
     let svg = scratch.path("loss.svg");
     done(&["report", &run, "--device", "cpu", "--figure", "loss", "--out", &svg]);
