@@ -7,6 +7,7 @@ mod data;
 mod device;
 mod doctor;
 mod eval;
+mod export;
 mod import;
 mod pictures;
 mod quickstart;
@@ -27,6 +28,7 @@ pub enum Command {
     Data(data::Data),
     Doctor(doctor::Doctor),
     Eval(Box<eval::Eval>),
+    Export(export::Export),
     Import(import::Import),
     Quickstart(quickstart::Quickstart),
     Report(report::Report),
@@ -44,6 +46,7 @@ impl Command {
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
             Command::Eval(eval) => eval.run(json),
+            Command::Export(export) => export.run(json),
             Command::Import(import) => import.run(json),
             Command::Quickstart(quickstart) => quickstart.run(json),
             Command::Report(report) => report.run(json),

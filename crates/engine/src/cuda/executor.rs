@@ -7,6 +7,7 @@ use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
 use super::nvrtc;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
+use crate::params::to_bf16;
 use crate::plan::Storage;
 use crate::{Graph, Params, Place, Plan, Precision, Var};
 use std::sync::{Arc, Mutex};
@@ -341,10 +342,4 @@ pub(super) fn to_bytes(values: &[f32]) -> Vec<u8> {
 
 pub(super) fn from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
-}
-
-/// Rounds to nearest even.
-fn to_bf16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    if value.is_nan() { 0x7FFF } else { ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) as u16 }
 }
