@@ -90,16 +90,17 @@ impl Plan {
             Ok(node.op.scratch(&inputs, &outputs))
         };
         // 32 elements are 128 bytes of f32.
-        Plan::stored(graph, outputs, Storage { units: [1, 1], grain: 32, unit_bytes: 4, scratch: &mut scratch })
+        let storage = Storage { units: [1, 1], grain: 32, unit_bytes: 4, scratch: &mut scratch };
+        Plan::stored(graph, graph.nodes(), outputs, storage)
     }
 
-    /// Plans for a backend with its own storage.
-    pub(crate) fn stored(graph: &Graph, outputs: &[Var], storage: Storage) -> Result<Plan> {
+    /// Plans for a backend with its own storage, which may have fused some of the graph's `nodes`.
+    pub(crate) fn stored(graph: &Graph, nodes: &[Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
         let count = graph.tensor_count();
         let mut needed = vec![false; count];
         outputs.iter().for_each(|v| needed[v.index()] = true);
         let mut live = Vec::new();
-        for (index, node) in graph.nodes().iter().enumerate().rev() {
+        for (index, node) in nodes.iter().enumerate().rev() {
             if node.outputs.iter().any(|v| needed[v.index()]) {
                 live.push(index);
                 node.inputs.iter().for_each(|v| needed[v.index()] = true);
@@ -113,7 +114,7 @@ impl Plan {
         let mut last = vec![0; count];
         let mut steps = Vec::new();
         for index in live {
-            let node = &graph.nodes()[index];
+            let node = &nodes[index];
             if let Op::Reshape(_) = node.op {
                 root[node.outputs[0].index()] = root[node.inputs[0].index()];
                 continue;

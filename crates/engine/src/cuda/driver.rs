@@ -42,6 +42,7 @@ library!(
         module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
         module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
         launch: "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
+        launch_ex: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create: "cuEventCreate" (*mut Handle, c_uint);
         event_record: "cuEventRecord" (Handle, Handle);
         event_synchronize: "cuEventSynchronize" (Handle);
@@ -50,6 +51,28 @@ library!(
     }
 );
 
+/// `CUlaunchConfig` of cuda.h.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Handle,
+    attributes: *const LaunchAttribute,
+    count: c_uint,
+}
+
+/// `CUlaunchAttribute` of cuda.h, with room for any value.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LaunchAttribute {
+    id: c_uint,
+    pad: c_uint,
+    value: [c_uint; 16],
+}
+
+const CLUSTER_DIMENSION: c_uint = 4;
 const OUT_OF_MEMORY: i32 = 2;
 
 impl Driver {
@@ -348,6 +371,8 @@ pub(super) struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared: u32,
+    /// Blocks along y that share memory; 1 for none.
+    pub cluster: u32,
     pub arguments: Vec<u64>,
 }
 
@@ -355,6 +380,23 @@ impl Launch {
     pub fn enqueue(&self, device: &Device) -> Result<()> {
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
+        if self.cluster > 1 {
+            let mut value = [0; 16];
+            value[..3].copy_from_slice(&[1, self.cluster, 1]);
+            let attribute = LaunchAttribute { id: CLUSTER_DIMENSION, pad: 0, value };
+            let config = LaunchConfig {
+                grid: self.grid,
+                block: self.block,
+                shared: self.shared,
+                stream: device.stream,
+                attributes: &attribute,
+                count: 1,
+            };
+            // SAFETY: as below; the configuration outlives the call.
+            let status =
+                unsafe { (device.driver.launch_ex)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
+            return device.driver.check("launching a kernel", status);
+        }
         let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
         // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order.
         let status = unsafe {

@@ -3,6 +3,7 @@
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
 use super::driver::{Address, Buffer, Device, Graph as Captured, Launch, Module};
+use super::fuse::fuse;
 use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
 use super::nvrtc;
 use crate::cpu::NodeTime;
@@ -29,7 +30,8 @@ impl Session {
     /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
         let device = Device::open(ordinal)?;
-        let kernels = Kernels::new(Module::load(&device, &nvrtc::cubin(device.capability)?)?);
+        let cubins = nvrtc::cubins(device.capability)?;
+        let kernels = Kernels::new(cubins.iter().map(|c| Module::load(&device, c)).collect::<Result<_>>()?);
         let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas: Cublas::new(&device)?, kernels };
         Ok(Arc::new(Session { device, libraries: Mutex::new(libraries) }))
     }
@@ -154,8 +156,10 @@ impl Executor {
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
-        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, cudnn);
-        let plan = Plan::stored(graph, outputs, Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch })?;
+        let capability = device.capability;
+        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, capability, cudnn);
+        let storage = Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch };
+        let plan = Plan::stored(graph, &fuse(graph, outputs, numbers, capability), outputs, storage)?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
@@ -189,6 +193,7 @@ impl Executor {
             step: step.address,
             seed,
             tables: Vec::new(),
+            masks: Default::default(),
             commands: Vec::new(),
         };
         let mut starts = Vec::new();
@@ -241,7 +246,14 @@ impl Executor {
         let function = self.session.lock().kernels.get(if half { "carry_bf16" } else { "carry_f32" })?;
         let grid = [n.div_ceil(256) as u32, 1, 1];
         let arguments = vec![self.inputs[index].address, from, n as u64];
-        self.append(vec![Command::Kernel(Launch { function, grid, block: [256, 1, 1], shared: 0, arguments })]);
+        self.append(vec![Command::Kernel(Launch {
+            function,
+            grid,
+            block: [256, 1, 1],
+            shared: 0,
+            cluster: 1,
+            arguments,
+        })]);
         Ok(())
     }
 

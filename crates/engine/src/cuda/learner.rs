@@ -61,7 +61,7 @@ impl Learner {
             ROWS,
         ];
         let function = session.lock().kernels.get("record_step")?;
-        let launch = Launch { function, grid: [1, 1, 1], block: [256, 1, 1], shared: 0, arguments };
+        let launch = Launch { function, grid: [1, 1, 1], block: [256, 1, 1], shared: 0, cluster: 1, arguments };
         run.append(vec![Command::Kernel(launch)]);
         Ok(Learner { run, params, adam, host, ring, samples, updates: state.step, waiting: vec![] })
     }

@@ -4,6 +4,7 @@ mod cublas;
 mod cudnn;
 mod driver;
 mod executor;
+mod fuse;
 mod learner;
 pub(crate) mod library;
 mod lower;

@@ -79,7 +79,7 @@ impl Adam {
         let mut launch = |name: &str, blocks: usize, arguments: Vec<u64>| -> Result<Command> {
             let function = libraries.kernels.get(name)?;
             let (grid, block) = ([blocks as u32, 1, 1], [256, 1, 1]);
-            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, arguments }))
+            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
         };
         let double = |v: f64| v.to_bits();
         let decay = |i: usize| float(config.ema.get(i).copied().unwrap_or(0.0));

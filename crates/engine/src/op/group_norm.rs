@@ -16,9 +16,15 @@ pub struct GroupNorm {
 }
 
 /// `dx, dgamma, dbeta` (and `dshift`) of [`GroupNorm`] from `mean, inverse deviation, dy` and its inputs.
+///
+/// A backend may fuse into it what follows: tensors added to `dx`, and the sums of the result over all pixels.
 #[derive(Clone, Debug)]
 pub struct GroupNormGradient {
     pub(crate) options: NormOptions,
+    /// Factors of the last inputs, which are added to `dx`.
+    pub(crate) addends: Vec<f64>,
+    /// If there is a factor: it times the sum of `dx` per channel is the last output.
+    pub(crate) sums: Option<f64>,
 }
 
 /// How a group norm is computed.
@@ -108,7 +114,7 @@ impl Operation for GroupNorm {
         };
         let mut inputs = vec![node.outputs[1], node.outputs[2], dy];
         inputs.extend(&node.inputs);
-        let gradients = g.apply(GroupNormGradient { options: self.options }, &inputs)?;
+        let gradients = g.apply(GroupNormGradient { options: self.options, addends: vec![], sums: None }, &inputs)?;
         Ok(gradients.into_iter().map(Some).collect())
     }
 
@@ -201,15 +207,18 @@ impl Operation for GroupNormGradient {
     const DIFFERENTIABLE: bool = false;
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        let (inputs, addends) = inputs.split_at(inputs.len().saturating_sub(self.addends.len()));
         if !matches!(inputs.len(), 6 | 7) {
             return Err(format!("takes 6 or 7 inputs, not {}", inputs.len()));
         }
         check(&inputs[3..], &self.options)?;
+        addends.iter().try_for_each(|addend| expect_same("addend and input", addend, inputs[3]))?;
         let statistics = Shape::from([inputs[3][0], self.options.groups]);
         expect_same("mean", inputs[0], &statistics)?;
         expect_same("inverse deviation", inputs[1], &statistics)?;
         expect_same("gradient and input", inputs[2], inputs[3])?;
-        Ok(inputs[3..].iter().map(|&s| s.clone()).collect())
+        let sums = self.sums.map(|_| Shape::from([cut(inputs[3]).1]));
+        Ok(inputs[3..].iter().map(|&s| s.clone()).chain(sums).collect())
     }
 
     fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
@@ -227,10 +236,12 @@ impl Operation for GroupNormGradient {
         let batch = call.input_shapes[3][0];
         let NormOptions { groups, silu, mask, .. } = self.options;
         let mask = mask.map(|mask| (mask, call.stream(mask.purpose)));
-        let [mean, inverse, dy, x, gamma, beta, shift @ ..] = call.inputs else { return };
+        let (inputs, addends) = call.inputs.split_at(call.inputs.len() - self.addends.len());
+        let [mean, inverse, dy, x, gamma, beta, shift @ ..] = inputs else { return };
         let shift = shift.first();
         let (dx, rest) = call.outputs.split_at_mut(1);
-        let (affine, dshift) = rest.split_at_mut(2);
+        let (affine, rest) = rest.split_at_mut(2);
+        let (dshift, sums) = rest.split_at_mut(usize::from(shift.is_some()));
         let (gammas, scratch) = call.scratch.split_at_mut(batch * channels);
         let (betas, masked) = scratch.split_at_mut(batch * channels);
         let size = pixels * channels;
@@ -286,6 +297,15 @@ impl Operation for GroupNormGradient {
                 dshift.fill(T::ZERO);
                 channel_sums(dx, dshift);
             });
+        }
+        for (&factor, addend) in self.addends.iter().zip(addends) {
+            let factor = T::from_f64(factor);
+            dx[0].iter_mut().zip(*addend).for_each(|(dx, &addend)| *dx += factor * addend);
+        }
+        if let (Some(factor), [sums]) = (self.sums, sums) {
+            sums.fill(T::ZERO);
+            channel_sums(dx[0], sums);
+            sums.iter_mut().for_each(|sum| *sum *= T::from_f64(factor));
         }
     }
 }
