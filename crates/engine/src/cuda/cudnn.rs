@@ -420,6 +420,12 @@ impl Cudnn {
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
     }
 
+    /// What follows goes to this stream.
+    pub fn follow(&self, stream: Handle) -> Result<()> {
+        // SAFETY: a live handle and stream.
+        check("setting cuDNN's stream", unsafe { (self.library.set_stream)(self.handle, stream) })
+    }
+
     pub fn enqueue(&self, call: &ConvCall) -> Result<()> {
         // SAFETY: a finished plan and pack, with addresses inside live buffers.
         check("a convolution", unsafe { (self.library.execute)(self.handle, call.plan.plan.raw, call.pack.raw) })

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-type Handle = *mut c_void;
+pub(super) type Handle = *mut c_void;
 /// An address on the device.
 pub type Address = u64;
 
@@ -32,6 +32,7 @@ library!(
         fill_bytes: "cuMemsetD8Async" (Address, u8, usize, Handle);
         fill_words: "cuMemsetD32Async" (Address, c_uint, usize, Handle);
         stream_create: "cuStreamCreate" (*mut Handle, c_uint);
+        stream_wait: "cuStreamWaitEvent" (Handle, Handle, c_uint);
         stream_synchronize: "cuStreamSynchronize" (Handle);
         begin_capture: "cuStreamBeginCapture_v2" (Handle, c_int);
         end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
@@ -44,6 +45,7 @@ library!(
         launch: "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
         launch_ex: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create: "cuEventCreate" (*mut Handle, c_uint);
+        event_destroy: "cuEventDestroy_v2" (Handle);
         event_record: "cuEventRecord" (Handle, Handle);
         event_synchronize: "cuEventSynchronize" (Handle);
         event_elapsed: "cuEventElapsedTime" (*mut f32, Handle, Handle);
@@ -96,11 +98,13 @@ impl Driver {
     }
 }
 
-/// A GPU with one stream, on which everything runs in order.
+/// A GPU with a stream on which everything runs in order, and a second for what may run beside.
 pub struct Device {
     pub(super) driver: &'static Driver,
     context: Handle,
     pub(super) stream: Handle,
+    /// For what runs beside the first stream; only ever used between a fork and a join.
+    pub(super) side: Handle,
     /// Its number.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
@@ -122,7 +126,8 @@ impl Device {
     /// Opens GPU number `ordinal`.
     pub fn open(ordinal: usize) -> Result<Arc<Device>> {
         let driver = Driver::get()?;
-        let (mut count, mut device, mut version, mut context, mut stream) = (0, 0, 0, null_mut(), null_mut());
+        let (mut count, mut device, mut version, mut context) = (0, 0, 0, null_mut());
+        let (mut stream, mut side) = (null_mut(), null_mut());
         // SAFETY: plain calls with valid out-pointers, in the order the driver asks for.
         unsafe {
             driver.check("starting CUDA", (driver.init)(0))?;
@@ -139,6 +144,7 @@ impl Device {
             driver.check("making a context", (driver.context_retain)(&mut context, device))?;
             driver.check("entering the context", (driver.context_set)(context))?;
             driver.check("making a stream", (driver.stream_create)(&mut stream, 1))?;
+            driver.check("making a stream", (driver.stream_create)(&mut side, 1))?;
         }
         let attribute = |which| -> Result<i32> {
             let mut value = 0;
@@ -157,6 +163,7 @@ impl Device {
             driver,
             context,
             stream,
+            side,
             ordinal,
             name,
             capability,
@@ -232,7 +239,7 @@ impl Device {
     pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
         self.enter()?;
         let (mut begin, mut end, mut milliseconds) = (null_mut(), null_mut(), 0.0);
-        // SAFETY: events are made before use; they are few and live as long as the process.
+        // SAFETY: events are made before use and destroyed after it; after an error they live as long as the process.
         unsafe {
             self.driver.check("making an event", (self.driver.event_create)(&mut begin, 0))?;
             self.driver.check("making an event", (self.driver.event_create)(&mut end, 0))?;
@@ -241,8 +248,51 @@ impl Device {
             self.driver.check("recording an event", (self.driver.event_record)(end, self.stream))?;
             self.driver.check("waiting for an event", (self.driver.event_synchronize)(end))?;
             self.driver.check("reading events", (self.driver.event_elapsed)(&mut milliseconds, begin, end))?;
+            (self.driver.event_destroy)(begin);
+            (self.driver.event_destroy)(end);
         }
         Ok(milliseconds)
+    }
+}
+
+/// A point in a stream that another stream can wait for.
+pub(super) struct Event {
+    device: Arc<Device>,
+    raw: Handle,
+}
+
+// SAFETY: used only through the driver's thread-safe functions, after entering the context.
+unsafe impl Send for Event {}
+
+impl Event {
+    pub fn new(device: &Arc<Device>) -> Result<Event> {
+        const WITHOUT_TIMING: c_uint = 2;
+        device.enter()?;
+        let mut raw = null_mut();
+        // SAFETY: a valid out-pointer.
+        device.driver.check("making an event", unsafe { (device.driver.event_create)(&mut raw, WITHOUT_TIMING) })?;
+        Ok(Event { device: device.clone(), raw })
+    }
+
+    /// Marks where `stream` is now.
+    pub fn record(&self, stream: Handle) -> Result<()> {
+        // SAFETY: a live event and stream.
+        self.device.driver.check("marking a stream", unsafe { (self.device.driver.event_record)(self.raw, stream) })
+    }
+
+    /// Makes what `stream` does from here on wait for the mark.
+    pub fn wait(&self, stream: Handle) -> Result<()> {
+        // SAFETY: as above.
+        self.device.driver.check("joining streams", unsafe { (self.device.driver.stream_wait)(stream, self.raw, 0) })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: made once, destroyed once.
+            unsafe { (self.device.driver.event_destroy)(self.raw) };
+        }
     }
 }
 
@@ -377,7 +427,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    pub fn enqueue(&self, device: &Device) -> Result<()> {
+    pub fn enqueue(&self, device: &Device, stream: Handle) -> Result<()> {
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
         if self.cluster > 1 {
@@ -388,7 +438,7 @@ impl Launch {
                 grid: self.grid,
                 block: self.block,
                 shared: self.shared,
-                stream: device.stream,
+                stream,
                 attributes: &attribute,
                 count: 1,
             };
@@ -409,7 +459,7 @@ impl Launch {
                 by,
                 bz,
                 self.shared,
-                device.stream,
+                stream,
                 pointers.as_mut_ptr(),
                 null_mut(),
             )

@@ -69,7 +69,44 @@ pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability:
             nodes[index] = None;
         }
     }
-    nodes.into_iter().flatten().collect()
+    let mut nodes: Vec<Node> = nodes.into_iter().flatten().collect();
+    split(&mut nodes, graph, outputs);
+    nodes
+}
+
+/// Gradients of joined channels that are only cut apart again are written as two tensors from the start.
+fn split(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
+    let mut readers = vec![Vec::new(); graph.tensor_count()];
+    for (index, node) in nodes.iter().enumerate() {
+        node.inputs.iter().for_each(|v| readers[v.index()].push(index));
+    }
+    let mut gone = vec![false; nodes.len()];
+    for index in 0..nodes.len() {
+        let Op::GroupNormGradient(op) = &nodes[index].op else { continue };
+        let dx = nodes[index].outputs[0];
+        let [a, b] = readers[dx.index()][..] else { continue };
+        let range = |at: usize| match &nodes[at].op {
+            Op::SliceChannels(op) => Some((op.first, op.count, nodes[at].outputs[0])),
+            _ => None,
+        };
+        let (Some(a_range), Some(b_range)) = (range(a), range(b)) else { continue };
+        let (low, high) = if a_range.0 == 0 { (a_range, b_range) } else { (b_range, a_range) };
+        let channels = graph.shape(dx).last().copied().unwrap_or(0);
+        let whole = low.0 == 0 && low.1 == high.0 && high.0 + high.1 == channels && low.1 % 8 == 0;
+        // The sums or addends mark a gradient that the resident kernel computes.
+        let fused = op.sums.is_some() || !op.addends.is_empty();
+        if !whole || !fused || outputs.contains(&dx) {
+            continue;
+        }
+        if let Node { op: Op::GroupNormGradient(op), outputs, .. } = &mut nodes[index] {
+            op.split = Some(low.1);
+            outputs[0] = low.2;
+            outputs.push(high.2);
+        }
+        (gone[a], gone[b]) = (true, true);
+    }
+    let mut gone = gone.into_iter();
+    nodes.retain(|_| !gone.next().unwrap_or(false));
 }
 
 /// The gradient at `from` with `addends`, to stand at `index`: if nobody in between reads any of its results.
@@ -77,7 +114,9 @@ fn add(nodes: &[Option<Node>], from: usize, index: usize, addends: &[(Var, f64)]
     let (source, sum) = (nodes[from].as_ref()?, nodes[index].as_ref()?);
     let Op::GroupNormGradient(op) = &source.op else { return None };
     let read = |node: &Node| node.inputs.iter().any(|v| source.outputs.contains(v));
-    let taken = !op.addends.is_empty() || op.sums.is_some();
+    // A shift's gradient is the sum without the addends.
+    let shifted = source.inputs.len() > 6;
+    let taken = shifted || !op.addends.is_empty() || op.sums.is_some();
     if taken || nodes[from + 1..index].iter().flatten().any(read) {
         return None;
     }
@@ -86,6 +125,6 @@ fn add(nodes: &[Option<Node>], from: usize, index: usize, addends: &[(Var, f64)]
     let mut inputs = source.inputs.clone();
     inputs.extend(addends.iter().map(|a| a.0));
     let addends = addends.iter().map(|a| a.1).collect();
-    let op = GroupNormGradient { options: op.options, addends, sums: None }.into();
+    let op = GroupNormGradient { options: op.options, addends, sums: None, split: None }.into();
     Some((from, Node { op, inputs, outputs, scope: source.scope.clone() }))
 }

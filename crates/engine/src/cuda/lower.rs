@@ -7,7 +7,7 @@ mod sum;
 
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, ConvPlan, Cudnn, Kind, Problem};
-use super::driver::{Address, Buffer, Device, Function, Launch, Module};
+use super::driver::{Address, Buffer, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind, Taps};
@@ -24,6 +24,12 @@ pub(super) enum Command {
     Kernel(Launch),
     Convolution(ConvCall),
     Product(Gemm),
+    /// What follows runs on the second stream, after everything so far.
+    Fork,
+    /// Back to the first stream; the event marks the end of what ran beside.
+    Back(Event),
+    /// Waits for the event that this command marks.
+    Join(usize),
 }
 
 /// How numbers are stored and multiplied.

@@ -39,28 +39,27 @@ template <int N> __device__ __forceinline__ void fold(float (&v)[8], int offset,
 }
 
 // Sums K sets of eight values per thread over all pixels of the image: totals[k * slice + channel], for the whole block.
-// The caller's shared memory holds K * slice * (rows + 2) floats. Ends with a barrier.
+// Lanes are a power of two up to 16, and threads whole warps. The caller's shared memory holds K * slice * (warps + 2)
+// floats. Ends with a barrier.
 template <int K> __device__ __forceinline__ float* channel_totals(float* shared, float (&v)[K][8], int slice) {
     int lanes = blockDim.x, thread = threadIdx.y * lanes + threadIdx.x, threads = lanes * blockDim.y;
-    int rows = blockDim.y, row = threadIdx.y, first = threadIdx.x * 8, count = 8;
-    if (lanes <= 16 && (lanes & (lanes - 1)) == 0 && threads % 32 == 0) {
-        rows = threads / 32, row = thread / 32, count = lanes == 16 ? 4 : lanes == 8 ? 2 : 1;
-        first += (thread & 16 ? 4 : 0) + (lanes <= 8 && thread & 8 ? 2 : 0) + (lanes <= 4 && thread & 4 ? 1 : 0);
+    int rows = threads / 32, row = thread / 32, count = lanes == 16 ? 4 : lanes == 8 ? 2 : 1;
+    int first = threadIdx.x * 8 + (thread & 16 ? 4 : 0) + (lanes <= 8 && thread & 8 ? 2 : 0) + (lanes <= 4 && thread & 4 ? 1 : 0);
 #pragma unroll
-        for (int k = 0; k < K; k++) {
-            fold<4>(v[k], 16, thread & 16);
-            if (lanes <= 8) fold<2>(v[k], 8, thread & 8);
-            if (lanes <= 4) fold<1>(v[k], 4, thread & 4);
-            if (lanes <= 2) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], 2);
-            if (lanes <= 1) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], 1);
-        }
+    for (int k = 0; k < K; k++) {
+        fold<4>(v[k], 16, thread & 16);
+        if (lanes <= 8) fold<2>(v[k], 8, thread & 8);
+        if (lanes <= 4) fold<1>(v[k], 4, thread & 4);
+        if (lanes <= 2) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], 2);
+        if (lanes <= 1) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], 1);
     }
+    bool valid = threadIdx.x * 8 < slice;
     float *totals = shared + K * slice * rows, *whole = totals + K * slice;
 #pragma unroll
     for (int k = 0; k < K; k++)
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (i < count) shared[(row * K + k) * slice + first + i] = v[k][i];
+        for (int i = 0; i < 4; i++)
+            if (i < count && valid) shared[(row * K + k) * slice + first + i] = v[k][i];
     __syncthreads();
     for (int at = thread; at < K * slice; at += threads) {
         float total = 0.0f;
@@ -111,8 +110,8 @@ __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inve
     extern __shared__ float shared[];
     int channels = size.channels, slice = size.slice, per_group = size.per_group;
     int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    int part = size.pixels / gridDim.y, channel = blockIdx.x * slice + thread;
-    i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * part) * channels + blockIdx.x * slice + threadIdx.x * 8;
+    int all = size.pixels / gridDim.y, part = threadIdx.x * 8 < slice ? all : 0, channel = blockIdx.x * slice + thread;
+    i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * channels + blockIdx.x * slice + threadIdx.x * 8;
     uint4 kept[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
@@ -166,6 +165,7 @@ __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inve
     if (thread < slice) totals[thread] = a, squares[thread] = b;
     __syncthreads();
     float scale[8], constant[8];
+    if (!part) return;
     load<8>(totals + threadIdx.x * 8, scale);
     load<8>(squares + threadIdx.x * 8, constant);
     u64 decided = 0;
@@ -201,6 +201,8 @@ struct Addends {
     const bf16 *a, *b, *c;
     float by_a, by_b, by_c;
 };
+
+__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 __device__ __forceinline__ void add_pack(float (&v)[8], const bf16* from, float by, i64 at) {
     float w[8];
@@ -246,7 +248,7 @@ __device__ __forceinline__ void sum_images(float* shared, const float* partials,
 }
 
 template <int R>
-__device__ __forceinline__ void norm_resident_gradient(bf16* dx, float* dgamma, float* dbeta, float* dshift,
+__device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, int split, float* dgamma, float* dbeta, float* dshift,
                                                        float* dsum, float* partials, u32* counters,
                                                        const float* means, const float* inverses, const bf16* dy,
                                                        const bf16* x, const float* gamma, const float* beta,
@@ -255,8 +257,8 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, float* dgamma, 
     extern __shared__ float shared[];
     int channels = size.channels, slice = size.slice, per_group = size.per_group;
     int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    int part = size.pixels / gridDim.y, channel = blockIdx.x * slice + thread;
-    i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * part) * channels + blockIdx.x * slice + threadIdx.x * 8;
+    int all = size.pixels / gridDim.y, part = threadIdx.x * 8 < slice ? all : 0, channel = blockIdx.x * slice + thread;
+    i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * channels + blockIdx.x * slice + threadIdx.x * 8;
     uint4 kept_x[R], kept_d[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
@@ -264,6 +266,9 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, float* dgamma, 
         i64 at = image + (i64)pixel * channels;
         kept_x[r] = pixel < part ? *(const uint4*)(x + at) : make_uint4(0, 0, 0, 0);
         kept_d[r] = pixel < part ? *(const uint4*)(dy + at) : make_uint4(0, 0, 0, 0);
+        if (pixel < part && add.a) prefetch(add.a + at);
+        if (pixel < part && add.b) prefetch(add.b + at);
+        if (pixel < part && add.c) prefetch(add.c + at);
     }
     typedef typename Bits<R>::type Word;
     u64 decided = 0;
@@ -350,22 +355,42 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, float* dgamma, 
         load<8>(shared + 2 * slice + threadIdx.x * 8, level);
 #pragma unroll
         for (int i = 0; i < 8; i++) out[0][i] = 0.0f;
+        // Where this thread's channels go.
+        int c = blockIdx.x * slice + threadIdx.x * 8, pitch = c < split ? split : channels - split;
+        bf16* to = c < split ? dx + c : second + (c - split);
+        to += ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * pitch;
+        constexpr int STRIDE = R < 4 ? R : 4;
 #pragma unroll
-        for (int r = 0; r < R; r++) {
-            int pixel = threadIdx.y + r * blockDim.y;
-            if (pixel >= part) break;
-            i64 at = image + (i64)pixel * channels;
-            float v[8], d[8];
-            unpack8(kept_x[r], v);
-            unpack8(kept_d[r], d);
+        for (int begin = 0; begin < R; begin += STRIDE) {
+            uint4 ready[STRIDE];
+            if (add.a) {
 #pragma unroll
-            for (int i = 0; i < 8; i++) d[i] = a[i] * d[i] + (tilt[i] * v[i] + level[i]);
-            if (add.a) add_pack(d, add.a, add.by_a, at);
-            if (add.b) add_pack(d, add.b, add.by_b, at);
-            if (add.c) add_pack(d, add.c, add.by_c, at);
-            store<8>(dx + at, d);
+                for (int r = 0; r < STRIDE; r++) {
+                    int pixel = threadIdx.y + (begin + r) * blockDim.y;
+                    if (pixel < part) ready[r] = *(const uint4*)(add.a + image + (i64)pixel * channels);
+                }
+            }
 #pragma unroll
-            for (int i = 0; i < 8; i++) out[0][i] += d[i];
+            for (int r = 0; r < STRIDE; r++) {
+                int pixel = threadIdx.y + (begin + r) * blockDim.y;
+                if (pixel >= part) break;
+                i64 at = image + (i64)pixel * channels;
+                float v[8], d[8];
+                unpack8(kept_x[begin + r], v);
+                unpack8(kept_d[begin + r], d);
+#pragma unroll
+                for (int i = 0; i < 8; i++) d[i] = a[i] * d[i] + (tilt[i] * v[i] + level[i]);
+                if (add.a) {
+                    unpack8(ready[r], v);
+#pragma unroll
+                    for (int i = 0; i < 8; i++) d[i] += add.by_a * v[i];
+                }
+                if (add.b) add_pack(d, add.b, add.by_b, at);
+                if (add.c) add_pack(d, add.c, add.by_c, at);
+                store<8>(to + (i64)pixel * pitch, d);
+#pragma unroll
+                for (int i = 0; i < 8; i++) out[0][i] += d[i];
+            }
         }
     }
     if (dshift || dsum) {
@@ -390,13 +415,13 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, float* dgamma, 
                          epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                   \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) norm_resident_gradient_##R(                              \
-        bf16* dx, float* dgamma, float* dbeta, float* dshift, float* dsum, float* partials, u32* counters,             \
-        const float* mean, const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, \
-        const float* shift, const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a,     \
+        bf16* dx, bf16* second, int split, float* dgamma, float* dbeta, float* dshift, float* dsum, float* partials,   \
+        u32* counters, const float* mean, const float* inverse, const bf16* dy, const bf16* x, const float* gamma,     \
+        const float* beta, const float* shift, const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a,     \
         float by_b, float by_c, float by_sum, int pixels, int channels, int slice, int per_group, int silu,            \
         u32 threshold, float kept) {                                                                                   \
-        norm_resident_gradient<R>(dx, dgamma, dbeta, dshift, dsum, partials, counters, mean, inverse, dy, x, gamma,    \
-                                  beta, shift, bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c}, by_sum,           \
+        norm_resident_gradient<R>(dx, second, split, dgamma, dbeta, dshift, dsum, partials, counters, mean, inverse,   \
+                                  dy, x, gamma, beta, shift, bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c}, by_sum,           \
                                   NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept);               \
     }
 NORM_RESIDENT(1, 4) NORM_RESIDENT(2, 3) NORM_RESIDENT(4, 2) NORM_RESIDENT(8, 2)

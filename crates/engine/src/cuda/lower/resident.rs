@@ -17,6 +17,7 @@ const MOST_PACKS: usize = 8;
 pub(in crate::cuda) struct Resident {
     slice: usize,
     parts: usize,
+    /// Threads along channels: a power of two, of which the last may have nothing to do.
     lanes: usize,
     rows: usize,
     packs: usize,
@@ -36,15 +37,19 @@ impl Resident {
         if !channels.is_multiple_of(unit) || unit > 128 {
             return None;
         }
-        let slices = || (1..=channels / unit).map(|i| i * unit).filter(|s| channels.is_multiple_of(*s) && *s <= 128);
+        let slices = || {
+            (1..=channels / unit)
+                .map(|i| i * unit)
+                .filter(|s| channels.is_multiple_of(*s) && *s <= 128 && (*s % 16 == 0 || *s == channels))
+        };
         // Wide rows make whole memory transactions, few packs leave room for more blocks, and a cluster costs barriers.
         let wish = [(64, 2), (32, 4), (32, 8), (16, 8), (8, 8)];
         let forced = std::env::var(format!("NORM_{pixels}")).ok();
         let forced: Option<Vec<usize>> = forced.map(|f| f.split(':').filter_map(|n| n.parse().ok()).collect());
         if let Some([parts, narrowest]) = forced.as_deref() {
             let slice = slices().find(|&s| s >= (*narrowest).min(channels))?;
-            let lanes = slice / 8;
-            let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8));
+            let lanes = (slice / 8).next_power_of_two();
+            let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
             let needed = (pixels / parts).div_ceil(rows);
             if needed <= 8 {
                 return Some(Resident { slice, parts: *parts, lanes, rows, packs: needed.next_power_of_two() });
@@ -54,9 +59,9 @@ impl Resident {
         for parts in tries.filter(|&parts| pixels.is_multiple_of(parts)) {
             for (narrowest, packs) in wish {
                 let Some(slice) = slices().find(|&s| s >= narrowest.min(channels)) else { continue };
-                let lanes = slice / 8;
+                let lanes = (slice / 8).next_power_of_two();
                 // As many rows as there are pixels, but a thread for every channel of the slice.
-                let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8));
+                let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
                 let needed = (pixels / parts).div_ceil(rows);
                 if needed <= packs {
                     return Some(Resident { slice, parts, lanes, rows, packs: needed.next_power_of_two() });
@@ -74,9 +79,7 @@ impl Resident {
     /// Bytes of shared memory: two sums per channel and row of threads, or per warp, and their totals.
     fn shared(&self) -> usize {
         let threads = self.lanes * self.rows;
-        let folded = self.lanes.is_power_of_two() && self.lanes <= 16 && threads.is_multiple_of(32);
-        let rows = if folded { threads / 32 } else { self.rows };
-        (2 * self.slice * (rows + 2)).max(threads).max(3 * self.slice) * 4
+        (2 * self.slice * (threads.div_ceil(32) + 2)).max(threads).max(3 * self.slice) * 4
     }
 }
 
@@ -119,11 +122,14 @@ impl Lowering<'_> {
         let (base, addends) = ins.split_at(ins.len() - op.addends.len());
         let shifted = base.len() > 6;
         let dshift = if shifted { outs[3] } else { 0 };
-        let dsum = if op.sums.is_some() { outs[outs.len() - 1] } else { 0 };
-        let mut arguments = vec![outs[0], outs[1], outs[2], dshift, dsum, *scratch, counters.address];
+        let after = if shifted { 4 } else { 3 };
+        let dsum = if op.sums.is_some() { outs[after] } else { 0 };
+        let second = if op.split.is_some() { outs[outs.len() - 1] } else { 0 };
+        let split = op.split.unwrap_or(x[x.len() - 1]) as u64;
+        let mut arguments = vec![outs[0], second, split, outs[1], outs[2], dshift, dsum, *scratch, counters.address];
         self.tables.push(counters);
         arguments.extend(base);
-        arguments.resize(14, 0);
+        arguments.resize(16, 0);
         arguments.push(bits);
         arguments.extend((0..3).map(|i| addends.get(i).copied().unwrap_or(0)));
         arguments.extend((0..3).map(|i| float(op.addends.get(i).copied().unwrap_or(0.0))));
@@ -176,9 +182,15 @@ mod tests {
                     assert!(pixels >= 1024 && most == 1 || pixels == 272, "{pixels} {channels} {per_group}");
                     continue;
                 };
-                assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 == r.slice, "{r:?}");
+                assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 >= r.slice, "{r:?}");
                 assert!(r.rows * r.packs * r.parts >= pixels && pixels % r.parts == 0, "{r:?}");
-                assert!(r.lanes * r.rows <= THREADS && r.slice <= r.lanes * r.rows && r.packs <= MOST_PACKS, "{r:?}");
+                assert!(
+                    r.lanes * r.rows <= THREADS
+                        && r.slice <= r.lanes * r.rows
+                        && r.lanes * r.rows % 32 == 0
+                        && r.packs <= MOST_PACKS,
+                    "{r:?}"
+                );
                 assert!(r.shared() <= 48 << 10 && r.parts <= most, "{r:?}");
             }
         }
