@@ -62,6 +62,8 @@ pub(crate) struct Storage<'a> {
     pub scratch: &'a mut dyn FnMut(&Node, &Graph) -> Result<usize>,
     /// Which operations run beside the others, on a second queue. What they use stays theirs for [`LEEWAY`] steps more.
     pub aside: &'a dyn Fn(&Node, &Graph) -> bool,
+    /// Which outputs an operation may write aside, though the operation itself is not.
+    pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
 }
 
 /// Steps by which an operation that runs aside may be late.
@@ -99,7 +101,14 @@ impl Plan {
             Ok(node.op.scratch(&inputs, &outputs))
         };
         // 32 elements are 128 bytes of f32.
-        let storage = Storage { units: [1, 1], grain: 32, unit_bytes: 4, scratch: &mut scratch, aside: &|_, _| false };
+        let storage = Storage {
+            units: [1, 1],
+            grain: 32,
+            unit_bytes: 4,
+            scratch: &mut scratch,
+            aside: &|_, _| false,
+            ends_aside: &|_, _, _| false,
+        };
         Plan::stored(graph, graph.nodes(), outputs, storage)
     }
 
@@ -133,6 +142,9 @@ impl Plan {
             let until = if aside { at + LEEWAY } else { at };
             node.inputs.iter().map(|v| root[v.index()]).for_each(|root| last[root] = until.max(last[root]));
             node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, until));
+            for var in node.outputs.iter().filter(|&&var| (storage.ends_aside)(node, graph, var)) {
+                last[var.index()] = at + LEEWAY;
+            }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             steps.push(Step {

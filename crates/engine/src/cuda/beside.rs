@@ -25,6 +25,12 @@ pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
     }
 }
 
+/// Whether an output is written on the second stream by an operation of the first: sums per channel of a norm's gradient.
+pub(super) fn ends_aside(node: &Node, graph: &Graph, output: Var) -> bool {
+    let channels = |v: Var| graph.shape(v).last().copied();
+    matches!(node.op, Op::GroupNormGradient(_)) && Some(graph.shape(output).numel()) == channels(node.inputs[3])
+}
+
 /// Moves operations that run aside to where their inputs are ready, so that they are done when they are needed.
 pub(super) fn hoist(nodes: &mut Vec<Node>, graph: &Graph) {
     let mut places: HashMap<Var, usize> = HashMap::new();
@@ -48,7 +54,7 @@ pub(super) fn hoist(nodes: &mut Vec<Node>, graph: &Graph) {
 
 /// Lowers every step, with forks and joins; gives the first command of each.
 pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
-    let plan = lowering.plan;
+    let (plan, graph) = (lowering.plan, lowering.graph);
     let mut starts = Vec::new();
     // Of steps aside that nobody has waited for yet: step, where it ends, what it wrote.
     let mut pending: Vec<(usize, usize)> = Vec::new();
@@ -67,15 +73,23 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
         }
         if step.aside {
             lowering.commands.push(Command::Fork);
-            lowering.lower(step)?;
+        }
+        lowering.lower(step)?;
+        let later = std::mem::take(&mut lowering.later);
+        let ends_aside = !later.is_empty();
+        if ends_aside {
+            lowering.commands.push(Command::Fork);
+            lowering.commands.extend(later);
+        }
+        if step.aside || ends_aside {
             let event = Event::new(lowering.device)?;
             pending.push((index, lowering.commands.len()));
             lowering.commands.push(Command::Back(event));
-        } else {
-            lowering.lower(step)?;
         }
-        for place in places(&step.outputs) {
-            if step.aside {
+        let sums = |var: Var| graph.shape(var).numel() == graph.shape(step.inputs[3]).last().copied().unwrap_or(0);
+        for &var in &step.outputs {
+            let (place, aside) = (plan.place(var), step.aside || ends_aside && sums(var));
+            if aside {
                 made_by.insert(place, index)
             } else {
                 made_by.remove(&place)

@@ -183,7 +183,14 @@ impl Executor {
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
         let capability = device.capability;
         let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, capability, cudnn);
-        let storage = Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch, aside: &beside::runs_aside };
+        let storage = Storage {
+            units,
+            grain: 256,
+            unit_bytes: 1,
+            scratch: &mut scratch,
+            aside: &beside::runs_aside,
+            ends_aside: &beside::ends_aside,
+        };
         let mut nodes = fuse(graph, outputs, numbers, capability);
         beside::hoist(&mut nodes, graph);
         let plan = Plan::stored(graph, &nodes, outputs, storage)?;
@@ -222,6 +229,7 @@ impl Executor {
             tables: Vec::new(),
             masks: Default::default(),
             commands: Vec::new(),
+            later: Vec::new(),
         };
         let starts = beside::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;

@@ -107,6 +107,8 @@ pub(super) struct Lowering<'a> {
     /// Dropout's decisions that a forward pass leaves for the backward pass, by purpose, threshold and elements.
     pub masks: HashMap<(u32, u32, usize), Address>,
     pub commands: Vec<Command>,
+    /// What belongs to the step just lowered but may run beside the next ones.
+    pub later: Vec<Command>,
 }
 
 /// The convolution of a node, if it is one.
@@ -151,7 +153,7 @@ pub(super) fn scratch(
             if numbers.half(graph.precision(node.inputs[3]))
                 && Resident::of(shapes[3], op.options.groups, capability).is_some() =>
         {
-            Resident::scratch(shapes[3])
+            0
         }
         Op::GroupNormGradient(_) => {
             let half = numbers.half(graph.precision(node.inputs[3]));

@@ -211,49 +211,33 @@ __device__ __forceinline__ void add_pack(float (&v)[8], const bf16* from, float 
     for (int i = 0; i < 8; i++) v[i] += by * w[i];
 }
 
-// Sums two or three sets of [images, channels] over the images, by the block that finishes last: no launch more.
-// Which block that is does not change the order of the sum.
-__device__ __forceinline__ void sum_images(float* shared, const float* partials, float* first, float* second,
-                                           float* third, float by_third,
-                                           int images, int channels, int slice, u32* counters) {
-    __shared__ bool last;
-    int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    __threadfence();
-    __syncthreads();
-    if (thread == 0) {
-        last = atomicAdd(counters + blockIdx.x, 1) == images - 1;
-        if (last) counters[blockIdx.x] = 0;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    int columns = (third ? 3 : 2) * slice, rows = max(threads / columns, 1);
-    for (int at = thread; at < rows * columns; at += threads) {
-        int column = at % columns, set = column / slice;
-        const float* from = partials + (i64)set * images * channels + blockIdx.x * slice + column % slice;
-        float total = 0.0f;
+// Sums two or three sets of [images, channels] over the images: dgamma, dbeta, and the sums of dx. Block (32, 8).
+extern "C" __global__ void norm_image_sums(float* first, float* second, float* third, const float* partials, int images,
+                                           int channels, float by_third) {
+    __shared__ float shared[8][32];
+    int set = blockIdx.y, channel = blockIdx.x * 32 + threadIdx.x;
+    const float* from = partials + (i64)set * images * channels + channel;
+    float total = 0.0f;
+    if (channel < channels) {
 #pragma unroll 8
-        for (int image = at / columns; image < images; image += rows) total += __ldcg(from + (i64)image * channels);
-        shared[at] = total;
+        for (int image = threadIdx.y; image < images; image += 8) total += from[(i64)image * channels];
     }
+    shared[threadIdx.y][threadIdx.x] = total;
     __syncthreads();
-    for (int column = thread; column < columns; column += threads) {
-        float total = 0.0f;
-        for (int row = 0; row < rows; row++) total += shared[row * columns + column];
-        int set = column / slice, channel = blockIdx.x * slice + column % slice;
-        if (set == 0) first[channel] = total;
-        if (set == 1) second[channel] = total;
-        if (set == 2) third[channel] = by_third * total;
-    }
+    if (threadIdx.y || channel >= channels) return;
+    for (int row = 1; row < 8; row++) total += shared[row][threadIdx.x];
+    if (set == 0) first[channel] = total;
+    if (set == 1) second[channel] = total;
+    if (set == 2) third[channel] = by_third * total;
 }
 
 template <int R>
-__device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, int split, float* dgamma, float* dbeta, float* dshift,
-                                                       float* dsum, float* partials, u32* counters,
-                                                       const float* means, const float* inverses, const bf16* dy,
-                                                       const bf16* x, const float* gamma, const float* beta,
-                                                       const float* shift, const void* bits, Addends add, float by_sum,
-                                                       NormSizes size, int silu, u32 threshold, float kept) {
+__device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, int split, float* dshift,
+                                                       float* partials, int sums, const float* means,
+                                                       const float* inverses, const bf16* dy, const bf16* x,
+                                                       const float* gamma, const float* beta, const float* shift,
+                                                       const void* bits, Addends add, NormSizes size, int silu,
+                                                       u32 threshold, float kept) {
     extern __shared__ float shared[];
     int channels = size.channels, slice = size.slice, per_group = size.per_group;
     int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
@@ -287,13 +271,13 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         shared[slice + thread] = half * beta[channel] - center * a;
     }
     __syncthreads();
-    float sums[2][8];
+    float each[2][8];
     {
         float a[8], b[8];
         load<8>(shared + threadIdx.x * 8, a);
         load<8>(shared + slice + threadIdx.x * 8, b);
 #pragma unroll
-        for (int i = 0; i < 8; i++) sums[0][i] = sums[1][i] = 0.0f;
+        for (int i = 0; i < 8; i++) each[0][i] = each[1][i] = 0.0f;
         // The gradient before SiLU takes dy's place.
 #pragma unroll
         for (int r = 0; r < R; r++) {
@@ -316,11 +300,11 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
             }
             kept_d[r] = make_uint4(pack2(d[0], d[1]), pack2(d[2], d[3]), pack2(d[4], d[5]), pack2(d[6], d[7]));
 #pragma unroll
-            for (int i = 0; i < 8; i++) sums[0][i] += d[i], sums[1][i] += d[i] * v[i];
+            for (int i = 0; i < 8; i++) each[0][i] += d[i], each[1][i] += d[i] * v[i];
         }
     }
     __syncthreads();
-    float *totals = channel_totals<2>(shared, sums, slice), *products = totals + slice;
+    float *totals = channel_totals<2>(shared, each, slice), *products = totals + slice;
     float sum = 0.0f, product = 0.0f;
     if (thread < slice) {
         sum = totals[thread];
@@ -393,17 +377,15 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
             }
         }
     }
-    if (dshift || dsum) {
+    if (dshift || sums) {
         __syncthreads();
         totals = channel_totals<1>(shared, out, slice);
         if (thread < slice && blockIdx.y == 0) {
             i64 at = (i64)blockIdx.z * channels + channel, set = (i64)gridDim.z * channels;
             if (dshift) dshift[at] = totals[thread];
-            if (dsum) partials[2 * set + at] = totals[thread];
+            if (sums) partials[2 * set + at] = totals[thread];
         }
     }
-    if (blockIdx.y == 0)
-        sum_images(shared, partials, dgamma, dbeta, dsum, by_sum, gridDim.z, channels, slice, counters);
 }
 
 #define NORM_RESIDENT(R, BLOCKS)                                                                                       \
@@ -415,13 +397,12 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
                          epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                   \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) norm_resident_gradient_##R(                              \
-        bf16* dx, bf16* second, int split, float* dgamma, float* dbeta, float* dshift, float* dsum, float* partials,   \
-        u32* counters, const float* mean, const float* inverse, const bf16* dy, const bf16* x, const float* gamma,     \
-        const float* beta, const float* shift, const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a,     \
-        float by_b, float by_c, float by_sum, int pixels, int channels, int slice, int per_group, int silu,            \
-        u32 threshold, float kept) {                                                                                   \
-        norm_resident_gradient<R>(dx, second, split, dgamma, dbeta, dshift, dsum, partials, counters, mean, inverse,   \
-                                  dy, x, gamma, beta, shift, bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c}, by_sum,           \
+        bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
+        const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
+        const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c, \
+        int pixels, int channels, int slice, int per_group, int silu, u32 threshold, float kept) {                     \
+        norm_resident_gradient<R>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, beta, shift, \
+                                  bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c},                                \
                                   NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept);               \
     }
 NORM_RESIDENT(1, 4) NORM_RESIDENT(2, 3) NORM_RESIDENT(4, 2) NORM_RESIDENT(8, 2)

@@ -71,11 +71,6 @@ impl Resident {
         None
     }
 
-    /// Bytes of the gradient's scratch memory: three sums per image and channel.
-    pub fn scratch(x: &Shape) -> usize {
-        3 * x[0] * cut(x).1 * 4
-    }
-
     /// Bytes of shared memory: two sums per channel and row of threads, or per warp, and their totals.
     fn shared(&self) -> usize {
         let threads = self.lanes * self.rows;
@@ -115,30 +110,37 @@ impl Lowering<'_> {
     }
 
     pub(super) fn resident_norm_gradient(&mut self, cut: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, scratch, .. } = io;
+        let Io { shapes, ins, outs, .. } = io;
         let (x, options) = (shapes[3], &op.options);
         let bits = self.mask_bits(cut, options, x)?;
-        let counters = self.device.alloc(x[x.len() - 1] / cut.slice * 4)?;
+        let (images, channels) = (x[0], x[x.len() - 1]);
+        let partials = self.device.alloc(3 * images * channels * 4)?;
         let (base, addends) = ins.split_at(ins.len() - op.addends.len());
         let shifted = base.len() > 6;
         let dshift = if shifted { outs[3] } else { 0 };
-        let after = if shifted { 4 } else { 3 };
-        let dsum = if op.sums.is_some() { outs[after] } else { 0 };
+        let dsum = if op.sums.is_some() { outs[if shifted { 4 } else { 3 }] } else { 0 };
         let second = if op.split.is_some() { outs[outs.len() - 1] } else { 0 };
-        let split = op.split.unwrap_or(x[x.len() - 1]) as u64;
-        let mut arguments = vec![outs[0], second, split, outs[1], outs[2], dshift, dsum, *scratch, counters.address];
-        self.tables.push(counters);
+        let split = op.split.unwrap_or(channels) as u64;
+        let mut arguments = vec![outs[0], second, split, dshift, partials.address, u64::from(op.sums.is_some())];
         arguments.extend(base);
-        arguments.resize(16, 0);
+        arguments.resize(13, 0);
         arguments.push(bits);
         arguments.extend((0..3).map(|i| addends.get(i).copied().unwrap_or(0)));
         arguments.extend((0..3).map(|i| float(op.addends.get(i).copied().unwrap_or(0.0))));
-        arguments.push(float(op.sums.unwrap_or(0.0)));
         arguments.extend(self.sizes(cut, options, x));
         arguments.push(u64::from(options.silu));
         let [threshold, _, kept, ..] = self.mask(options.mask);
         arguments.extend([threshold, kept]);
-        self.launch_resident("norm_resident_gradient", cut, x, arguments)
+        self.launch_resident("norm_resident_gradient", cut, x, arguments)?;
+        // The sums over the images are nobody's hurry.
+        let sets = if op.sums.is_some() { 3 } else { 2 };
+        let arguments = [outs[1], outs[2], dsum, partials.address, images as u64, channels as u64];
+        let arguments = [&arguments[..], &[float(op.sums.unwrap_or(0.0))]].concat();
+        self.tables.push(partials);
+        let grid = [channels.div_ceil(32), sets, 1];
+        self.launch("norm_image_sums", grid, [32, 8, 1], 0, &arguments)?;
+        self.later.extend(self.commands.pop());
+        Ok(())
     }
 
     fn sizes(&self, part: &Resident, options: &NormOptions, x: &Shape) -> [u64; 4] {
