@@ -325,6 +325,11 @@ impl Plan {
         self.unshared
     }
 
+    /// Bytes of every operation's inputs and outputs: what one run moves at least, if nothing is fused or cached.
+    pub fn bytes(&self) -> u64 {
+        self.steps.iter().map(|step| self.timed(step, Duration::ZERO).bytes).sum()
+    }
+
     /// Floating-point operations of one run.
     pub fn flops(&self) -> u64 {
         self.steps.iter().map(|s| s.flops).sum()
