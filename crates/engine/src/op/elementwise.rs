@@ -28,7 +28,7 @@ impl Graph {
     }
 
     /// `(factor, source)` if `x` is nothing but a scaled tensor.
-    fn scaled(&self, x: Var) -> Option<(f64, Var)> {
+    pub(crate) fn scaled(&self, x: Var) -> Option<(f64, Var)> {
         let Leaf::Computed(index) = self.leaf(x) else { return None };
         let node = &self.nodes()[*index];
         match (&node.op, &node.inputs[..]) {
