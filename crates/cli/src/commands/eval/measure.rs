@@ -9,7 +9,9 @@ use crate::progress::Progress;
 use serde_json::json;
 use softdiff::hash;
 use softdiff::inception::{Extractor, FEATURES};
-use softdiff::metrics::{Evaluation, FidReference, KidOptions, Measured, Protocol, fid_infinity, kid, nearest, prdc};
+use softdiff::metrics::{
+    Evaluation, FidReference, KidOptions, Measured, Protocol, fid, fid_infinity, kid, nearest, prdc,
+};
 use std::time::Instant;
 
 /// Below this many pictures FID is dominated by its bias.
@@ -69,18 +71,16 @@ fn of_features(
     let generated = Features::of(extractor, &images.dataset, kept, "features of the images")?;
     let real = Features::of_reference(flags, extractor, reference, kept_reference)?;
     let results = &mut evaluation.results;
-    if wants(Metric::Fid) || wants(Metric::FidInfinity) {
+    if wants(Metric::Fid) {
+        results.insert("fid".into(), Measured::new(fid(&generated.statistics, &real.statistics)?));
+    }
+    if wants(Metric::FidInfinity) {
+        let progress = Progress::new("FID infinity", "points");
+        let update = |done, total| progress.update(done, total);
         let factored = FidReference::new(&real.statistics)?;
-        if wants(Metric::Fid) {
-            results.insert("fid".into(), Measured::new(factored.distance(&generated.statistics)?));
-        }
-        if wants(Metric::FidInfinity) {
-            let progress = Progress::new("FID infinity", "points");
-            let update = |done, total| progress.update(done, total);
-            let found = fid_infinity(&generated.rows, FEATURES, &factored, POINTS, flags.seed, &update)?;
-            let measured = Measured::new(found.value).error(found.error).detail("points", json!(found.points));
-            results.insert("fid_infinity".into(), measured);
-        }
+        let found = fid_infinity(&generated.rows, FEATURES, &factored, POINTS, flags.seed, &update)?;
+        let measured = Measured::new(found.value).error(found.error).detail("points", json!(found.points));
+        results.insert("fid_infinity".into(), measured);
     }
     let first = |rows: &[f32]| rows.len().min(flags.samples.saturating_mul(FEATURES));
     let (some, some_real) = (&generated.rows[..first(&generated.rows)], &real.rows[..first(&real.rows)]);
