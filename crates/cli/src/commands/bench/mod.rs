@@ -1,6 +1,7 @@
 //! `softdiff bench`: how fast this machine is, side by side with others' software.
 
 mod engine;
+mod features;
 mod peer;
 mod step;
 mod transport;
@@ -18,6 +19,7 @@ pub struct Bench {
 #[derive(Subcommand)]
 enum What {
     Engine(engine::Engine),
+    Features(features::Features),
     Step(step::Step),
     Transport(transport::Arguments),
 }
@@ -27,6 +29,7 @@ impl Bench {
     pub fn run(self, json: bool) -> Outcome {
         match self.what {
             What::Engine(engine) => engine.run(json),
+            What::Features(features) => features.run(json),
             What::Step(step) => step.run(json),
             What::Transport(arguments) => transport::run(arguments, json),
         }
