@@ -10,7 +10,7 @@ use serde_json::json;
 use softdiff::hash;
 use softdiff::inception::{Extractor, FEATURES};
 use softdiff::metrics::{
-    Evaluation, FidReference, KidOptions, Measured, Protocol, fid, fid_infinity, kid, nearest, prdc,
+    Evaluation, FidReference, KidOptions, Measured, MetricError, Protocol, fid, fid_infinity, kid, nearest, prdc,
 };
 use std::time::Instant;
 
@@ -30,6 +30,11 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         let failure = Failure::new(format!("{} holds statistics, which are enough for fid alone", path.display()));
         return Err(failure.hint("give the data set itself, or --metrics fid,fid-infinity"));
     }
+    // Said before the features of the reference cost their time.
+    let count = images.dataset.len();
+    if network.is_some() && count < 2 {
+        return Err(MetricError::TooFew { metric: "a distance of features", found: count, least: 2 }.into());
+    }
     let protocol = Protocol {
         images: images.pictures.clone(),
         reference: reference.pictures()?,
@@ -39,6 +44,9 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         options: options(flags, &metrics),
     };
     let mut evaluation = Evaluation::new(protocol, device.to_string());
+    if count > 1 && (1..count).all(|index| images.dataset.picture(index) == images.dataset.picture(0)) {
+        evaluation.warnings.push("all generated pictures are equal".into());
+    }
     if let Some(network) = network {
         if !network.is_published() {
             let warning = "the network's weights are not the published ones: compare only with results of this file";
