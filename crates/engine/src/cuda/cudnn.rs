@@ -190,15 +190,19 @@ const MODES: [(i32, usize); 3] = [(3, 16), (1, 8), (2, 4)];
 /// Plans that want more are passed over.
 const WORKSPACE_LIMIT: usize = 1 << 30;
 
+/// cuDNN ends the whole process when it cannot find this one.
+pub(super) fn light_blas() -> Result<library::Library> {
+    library::Library::open(
+        "cuBLASLt (libcublasLt)",
+        "SOFTDIFF_CUBLASLT",
+        &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
+        "install the CUDA toolkit 12 or 13",
+    )
+}
+
 impl Cudnn {
     pub fn new(device: &Arc<Device>) -> Result<Cudnn> {
-        // cuDNN ends the whole process when it cannot find this one.
-        library::Library::open(
-            "cuBLASLt (libcublasLt)",
-            "SOFTDIFF_CUBLASLT",
-            &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
-            "install the CUDA toolkit 12 or 13",
-        )?;
+        light_blas()?;
         let library = Library::get()?;
         device.enter()?;
         let mut handle = null_mut();

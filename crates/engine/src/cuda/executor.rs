@@ -178,6 +178,8 @@ impl Executor {
     ) -> Result<Executor> {
         let device = &session.device;
         device.enter()?;
+        // Before Ampere there is no bf16 arithmetic; such GPUs compute in f32.
+        let numbers = if numbers == Numbers::Bf16 && device.capability.0 < 8 { Numbers::F32 } else { numbers };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
@@ -199,7 +201,7 @@ impl Executor {
         if plan.arena_bytes() > free {
             let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
             return Err(Error::Device {
-                what: format!("{:.2} GiB are planned for activations", gib(plan.arena_bytes())),
+                what: format!("{:.2} GiB are planned for activations beside the weights", gib(plan.arena_bytes())),
                 problem: format!("{:.2} of {:.2} GiB are free on {}", gib(free), gib(total), device.name),
                 hint: "use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into(),
             });
