@@ -106,7 +106,7 @@ impl Lowering<'_> {
         arguments.extend(self.sizes(cut, options, shapes[0]));
         arguments.extend([float(options.epsilon), u64::from(options.silu)]);
         arguments.extend(self.mask(options.mask));
-        self.launch_resident("norm_resident", cut, shapes[0], arguments)
+        self.launch_resident("norm_resident", cut, shapes[0], arguments, false)
     }
 
     pub(super) fn resident_norm_gradient(&mut self, cut: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
@@ -131,7 +131,7 @@ impl Lowering<'_> {
         arguments.push(u64::from(options.silu));
         let [threshold, _, kept, ..] = self.mask(options.mask);
         arguments.extend([threshold, kept]);
-        self.launch_resident("norm_resident_gradient", cut, x, arguments)?;
+        self.launch_resident("norm_resident_gradient", cut, x, arguments, true)?;
         // The sums over the images are nobody's hurry.
         let sets = if op.sums.is_some() { 3 } else { 2 };
         let arguments = [outs[1], outs[2], dsum, partials.address, images as u64, channels as u64];
@@ -148,9 +148,26 @@ impl Lowering<'_> {
         [pixels, channels, part.slice, channels / options.groups].map(|n| n as u64)
     }
 
-    fn launch_resident(&mut self, name: &str, cut: &Resident, x: &Shape, arguments: Vec<u64>) -> Result<()> {
+    fn launch_resident(
+        &mut self,
+        name: &str,
+        cut: &Resident,
+        x: &Shape,
+        arguments: Vec<u64>,
+        gradient: bool,
+    ) -> Result<()> {
         let grid = [x[x.len() - 1] / cut.slice, cut.parts, x[0]];
-        let name = format!("{name}_{}", cut.packs);
+        let mut name = format!("{name}_{}", cut.packs);
+        if gradient {
+            let many = std::env::var("NORM_BLOCKS").is_ok();
+            let blocks = match (cut.packs, many) {
+                (1, _) => 4,
+                (2, false) | (4, true) => 3,
+                (2, true) => 4,
+                _ => 2,
+            };
+            name = format!("{name}_{blocks}");
+        }
         self.launch(&name, grid, [cut.lanes, cut.rows, 1], cut.shared(), &arguments)?;
         if let Some(super::Command::Kernel(launch)) = self.commands.last_mut() {
             launch.cluster = cut.parts as u32;
