@@ -43,7 +43,6 @@ library!(
         module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
         module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
         launch: "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
-        function_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
         launch_ex: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create: "cuEventCreate" (*mut Handle, c_uint);
         event_destroy: "cuEventDestroy_v2" (Handle);
@@ -121,8 +120,6 @@ pub struct Device {
     pub capability: (i32, i32),
     /// Number of multiprocessors.
     pub multiprocessors: usize,
-    /// Bytes of shared memory that a block may have.
-    pub shared_limit: usize,
     /// The driver's CUDA version, such as 13000.
     pub driver_version: i32,
 }
@@ -183,7 +180,6 @@ impl Device {
             });
         }
         let multiprocessors = attribute(16)? as usize;
-        let shared_limit = attribute(97)? as usize;
         Ok(Arc::new(Device {
             driver,
             context,
@@ -193,7 +189,6 @@ impl Device {
             name,
             capability,
             multiprocessors,
-            shared_limit,
             driver_version: version,
         }))
     }
@@ -437,16 +432,6 @@ impl Module {
         let status = unsafe { (self.device.driver.module_function)(&mut function, self.handle, c_name.as_ptr()) };
         self.device.driver.check(&format!("finding kernel {name}"), status)?;
         Ok(Function(function))
-    }
-}
-
-impl Function {
-    /// Lets a kernel have more shared memory than the usual 48 KiB.
-    pub fn allow_shared(&self, device: &Device, bytes: usize) -> Result<()> {
-        const MAX_DYNAMIC_SHARED: c_int = 8;
-        // SAFETY: a live function.
-        let status = unsafe { (device.driver.function_attribute)(self.0, MAX_DYNAMIC_SHARED, bytes as c_int) };
-        device.driver.check("asking for shared memory", status)
     }
 }
 

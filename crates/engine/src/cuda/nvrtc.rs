@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 4] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
-    concat!(include_str!("kernels/norm_resident.cu"), include_str!("kernels/norm_stream.cu")),
+    include_str!("kernels/norm_resident.cu"),
 ];
 
 /// Compiles a program for a compute capability.

@@ -6,9 +6,8 @@ use crate::error::Result;
 use crate::op::group_norm::cut;
 use crate::op::{GroupNormGradient, NormOptions};
 
-/// Threads of a block, and of one that has a large image by itself.
+/// Threads of a block at most.
 const THREADS: usize = 256;
-const MOST_THREADS: usize = 512;
 /// Packs of eight values that a thread keeps at most.
 #[cfg(test)]
 const MOST_PACKS: usize = 8;
@@ -44,16 +43,14 @@ impl Resident {
                 .filter(|s| channels.is_multiple_of(*s) && *s <= 128 && (*s % 16 == 0 || *s == channels))
         };
         // Wide rows make whole memory transactions, few packs leave room for more blocks, and a cluster costs barriers.
-        let wish = [(64, 2, THREADS), (32, 4, THREADS), (32, 4, MOST_THREADS), (16, 4, MOST_THREADS)];
-        let in_parts = [(32, 8, THREADS), (16, 8, THREADS), (8, 8, THREADS)];
+        let wish = [(64, 2), (32, 4), (32, 8), (16, 8), (8, 8)];
         let tries = (0..4).map(|i| 1 << i).take_while(|parts| *parts <= most_parts);
         for parts in tries.filter(|&parts| pixels.is_multiple_of(parts)) {
-            let wish = if parts == 1 { &wish[..] } else { &in_parts[..] };
-            for &(narrowest, packs, threads) in wish {
+            for (narrowest, packs) in wish {
                 let Some(slice) = slices().find(|&s| s >= narrowest.min(channels)) else { continue };
                 let lanes = (slice / 8).next_power_of_two();
                 // As many rows as there are pixels, but a thread for every channel of the slice.
-                let rows = (threads / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
+                let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
                 let needed = (pixels / parts).div_ceil(rows);
                 if needed <= packs {
                     return Some(Resident { slice, parts, lanes, rows, packs: needed.next_power_of_two() });
@@ -123,7 +120,7 @@ impl Lowering<'_> {
         arguments.push(u64::from(options.silu));
         let [threshold, _, kept, ..] = self.mask(options.mask);
         arguments.extend([threshold, kept]);
-        self.launch_gradient(cut, x, arguments, !addends.is_empty())?;
+        self.launch_resident("norm_resident_gradient", cut, x, arguments)?;
         // The sums over the images are nobody's hurry.
         let sets = if op.sums.is_some() { 3 } else { 2 };
         let arguments = [outs[1], outs[2], dsum, partials.address, images as u64, channels as u64];
@@ -138,25 +135,6 @@ impl Lowering<'_> {
     fn sizes(&self, part: &Resident, options: &NormOptions, x: &Shape) -> [u64; 4] {
         let (pixels, channels) = cut(x);
         [pixels, channels, part.slice, channels / options.groups].map(|n| n as u64)
-    }
-
-    /// The gradient by blocks that fetch their next image while they compute, if their memory allows, else block by block.
-    fn launch_gradient(&mut self, cut: &Resident, x: &Shape, mut arguments: Vec<u64>, addend: bool) -> Result<()> {
-        let threads = cut.lanes * cut.rows;
-        let packs = 2 * (2 + usize::from(addend)) * cut.packs * threads;
-        let shared = packs * 16 + cut.shared();
-        let limit = self.device.shared_limit;
-        if cut.parts > 1 || cut.packs > 4 || shared > limit || std::env::var("NORM_STREAM").is_ok() {
-            return self.launch_resident("norm_resident_gradient", cut, x, arguments);
-        }
-        let tiles = x[0] * x[x.len() - 1] / cut.slice;
-        // Registers for one block of 512 threads.
-        let side_by_side = (limit / shared).min(MOST_THREADS / threads).max(1);
-        let blocks = tiles.min(self.device.multiprocessors * side_by_side);
-        arguments.push(x[0] as u64);
-        let name = format!("norm_stream_gradient_{}", cut.packs);
-        self.kernels.get(&name)?.allow_shared(self.device, limit)?;
-        self.launch(&name, [blocks, 1, 1], [cut.lanes, cut.rows, 1], shared, &arguments)
     }
 
     fn launch_resident(&mut self, name: &str, cut: &Resident, x: &Shape, arguments: Vec<u64>) -> Result<()> {
