@@ -157,8 +157,9 @@ pub struct Executor {
     /// Run before the planned steps.
     before: Vec<Command>,
     commands: Vec<Command>,
-    /// First command of each planned step.
+    /// First command of each planned step, and the end of the last.
     starts: Vec<usize>,
+    planned: usize,
     captured: Option<Captured>,
     warm: bool,
     fork: Event,
@@ -235,6 +236,7 @@ impl Executor {
         };
         let starts = beside::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;
+        let planned = commands.len();
         let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
         drop(libraries);
         Ok(Executor {
@@ -248,6 +250,7 @@ impl Executor {
             before: Vec::new(),
             commands,
             starts,
+            planned,
             captured: None,
             warm: false,
             fork: Event::new(device)?,
@@ -407,15 +410,21 @@ impl Executor {
         self.run(step)?;
         let device = self.session.device.clone();
         let mut result = Vec::new();
-        let tail = self.commands.len();
-        for (index, planned) in self.plan.steps().iter().enumerate() {
-            let range = self.starts[index]..self.starts.get(index + 1).copied().unwrap_or(tail);
-            // As a graph, as in a run: launched one by one, small ones would show the host's time.
+        // As a graph, as in a run: launched one by one, small ones would show the host's time.
+        let time = |range: std::ops::Range<usize>| -> Result<Duration> {
             let graph = device.capture(|| (0..times).try_for_each(|_| self.enqueue(range.clone(), true)))?;
             graph.launch()?;
             let milliseconds = device.time(|| graph.launch())?;
-            let time = Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32);
-            result.push(self.plan.timed(planned, time));
+            Ok(Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32))
+        };
+        for (index, planned) in self.plan.steps().iter().enumerate() {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.planned);
+            result.push(self.plan.timed(planned, time(self.starts[index]..end)?));
+        }
+        if self.planned < self.commands.len() {
+            let (scope, shape) = (String::new(), String::new());
+            let time = time(self.planned..self.commands.len())?;
+            result.push(NodeTime { operation: "update", scope, shape, flops: 0, bytes: 0, time });
         }
         Ok(result)
     }
