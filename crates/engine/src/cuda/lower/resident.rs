@@ -154,25 +154,27 @@ mod tests {
 
     #[test]
     fn every_cut_covers_the_image_with_whole_groups() {
-        for (pixels, channels, per_group) in [
-            (1024, 128, 4),
-            (1024, 256, 8),
-            (1024, 384, 12),
-            (256, 256, 8),
-            (256, 512, 16),
-            (64, 512, 16),
-            (16, 256, 8),
-            (4, 64, 4),
-            (4096, 128, 4),
-            (4096, 384, 12),
-            (1, 8, 4),
-            (272, 72, 12),
+        // Pixels, channels, channels of a group, and whether there is a cut without and with clusters.
+        for (pixels, channels, per_group, alone, in_clusters) in [
+            (1024, 128, 4, true, true),
+            (1024, 256, 8, true, true),
+            (1024, 384, 12, false, true),
+            (256, 256, 8, true, true),
+            (256, 384, 12, true, true),
+            (256, 512, 16, true, true),
+            (64, 512, 16, true, true),
+            (16, 256, 8, true, true),
+            (4, 64, 4, true, true),
+            (4096, 128, 4, false, true),
+            (4096, 384, 12, false, false),
+            (1, 8, 4, true, true),
+            (272, 72, 12, false, true),
+            (64, 30, 3, false, false),
         ] {
-            for most in [1, 8] {
-                let Some(r) = Resident::new(pixels, channels, per_group, most) else {
-                    assert!(pixels >= 1024 && most == 1 || pixels == 272, "{pixels} {channels} {per_group}");
-                    continue;
-                };
+            for (most, expected) in [(1, alone), (8, in_clusters)] {
+                let found = Resident::new(pixels, channels, per_group, most);
+                assert_eq!(found.is_some(), expected, "{pixels} {channels} {per_group} {most}: {found:?}");
+                let Some(r) = found else { continue };
                 assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 >= r.slice, "{r:?}");
                 assert!(r.rows * r.packs * r.parts >= pixels && pixels % r.parts == 0, "{r:?}");
                 assert!(
