@@ -15,6 +15,16 @@ pub struct DeviceFlag {
 impl DeviceFlag {
     /// Opens it.
     pub fn open(&self) -> Result<Device, Failure> {
-        Ok(Device::open(&self.device)?)
+        let (device, reason) = Device::choose(&self.device)?;
+        if let Some(reason) = reason {
+            eprintln!("note: computing on the CPU, because {reason}");
+            eprintln!("hint: softdiff doctor tells what is missing; --device cpu silences this note");
+        }
+        Ok(device)
+    }
+
+    /// The number of the GPU that is meant, if one is.
+    pub fn gpu(&self) -> usize {
+        self.device.strip_prefix("cuda:").and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 }

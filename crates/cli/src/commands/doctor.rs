@@ -1,5 +1,6 @@
 //! `softdiff doctor`: what this machine has, and whether it computes right.
 
+use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::{Value, json};
@@ -15,9 +16,8 @@ Example: see what was found, then compare every operation on the GPU with the CP
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Doctor {
-    /// Which GPU to look at.
-    #[arg(long, default_value_t = 0)]
-    gpu: usize,
+    #[command(flatten)]
+    device: DeviceFlag,
     /// Compare every operation and its gradients on the GPU with the CPU.
     #[arg(long)]
     self_test: bool,
@@ -35,7 +35,20 @@ impl Doctor {
             println!("softdiff {}", env!("CARGO_PKG_VERSION"));
             println!("cpu       {cores} threads, {:?}", isa());
         }
-        let session = Session::open(self.gpu);
+        let libraries = cuda::inventory();
+        facts["libraries"] = libraries.iter().map(library).collect::<Vec<Value>>().into();
+        if !json && cuda::has_driver() {
+            for found in &libraries {
+                match &found.outcome {
+                    Ok(name) => println!("library   {:<16} {name}", found.what),
+                    Err((problem, hint)) => {
+                        println!("library   {:<16} missing: {problem}\n          hint: {hint}", found.what)
+                    }
+                }
+            }
+        }
+        let gpu = self.device.gpu();
+        let session = Session::open(gpu);
         match &session {
             Ok(session) => {
                 let device = &session.device;
@@ -52,19 +65,18 @@ impl Doctor {
                     let (major, minor) = device.capability;
                     println!(
                         "gpu {}     {}, capability {major}.{minor}, {:.1} of {:.1} GiB free",
-                        self.gpu,
+                        gpu,
                         device.name,
                         gib(free),
                         gib(total)
                     );
                     println!("          driver for CUDA {}, cuDNN {cudnn}, cuBLAS {cublas}", device.driver_version);
-                    println!("          loaded {}", session.loaded().join(", "));
                 }
             }
             Err(error) => {
                 facts["gpu"] = json!({ "missing": error.to_string() });
                 if !json {
-                    println!("gpu {}     none: {error}", self.gpu);
+                    println!("gpu {gpu}     none: {error}");
                     if let softdiff::engine::Error::Device { hint, .. } = error {
                         println!("          hint: {hint}");
                     }
@@ -101,6 +113,13 @@ impl Doctor {
             );
         }
         Ok(())
+    }
+}
+
+fn library(found: &cuda::Found) -> Value {
+    match &found.outcome {
+        Ok(name) => json!({ "what": found.what, "loaded": name }),
+        Err((problem, hint)) => json!({ "what": found.what, "missing": problem, "hint": hint }),
     }
 }
 

@@ -58,6 +58,7 @@ mod header {
     pub const BFLOAT16: i32 = 9;
     pub const CROSS_CORRELATION: i32 = 1;
     pub const TENSOR_CORE_NOTE: i32 = 0;
+    pub const NONDETERMINISTIC_NOTE: i32 = 4;
 }
 use header::*;
 
@@ -184,21 +185,28 @@ pub(super) struct Cudnn {
 // SAFETY: the handle is used by one executor at a time, after entering the context.
 unsafe impl Send for Cudnn {}
 
-/// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned), fallback. For odd shapes
-/// the best may stand far down in any of them.
-const MODES: [(i32, usize); 3] = [(3, 16), (1, 8), (2, 4)];
+/// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned).
+const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
+/// The same for channels that are not in eights, where the best may stand far down in any list.
+const ODD_MODES: [(i32, usize); 2] = [(3, 16), (1, 8)];
+/// Timed too if nothing else was found, and for odd channels.
+const FALLBACK: (i32, usize) = (2, 2);
 /// Plans that want more are passed over.
 const WORKSPACE_LIMIT: usize = 1 << 30;
 
+/// cuDNN ends the whole process when it cannot find this one.
+pub(super) fn light_blas() -> Result<library::Library> {
+    library::Library::open(
+        "cuBLASLt (libcublasLt)",
+        "SOFTDIFF_CUBLASLT",
+        &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
+        "install the CUDA toolkit 12 or 13",
+    )
+}
+
 impl Cudnn {
     pub fn new(device: &Arc<Device>) -> Result<Cudnn> {
-        // cuDNN ends the whole process when it cannot find this one.
-        library::Library::open(
-            "cuBLASLt (libcublasLt)",
-            "SOFTDIFF_CUBLASLT",
-            &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
-            "install the CUDA toolkit 12 or 13",
-        )?;
+        light_blas()?;
         let library = Library::get()?;
         device.enter()?;
         let mut handle = null_mut();
@@ -281,7 +289,12 @@ impl Cudnn {
             buffer.fill_word(0x3E1F_3E9A)?;
         }
         let mut best: Option<(f32, ConvPlan, (i32, usize))> = None;
-        for (mode, most) in MODES {
+        let odd = !problem.geometry.channels.is_multiple_of(8) || !problem.geometry.filters.is_multiple_of(8);
+        let modes = if odd { &ODD_MODES[..] } else { &MODES[..] };
+        for &(mode, most) in modes.iter().chain([&FALLBACK]) {
+            if (mode, most) == FALLBACK && best.is_some() && !odd {
+                break;
+            }
             let Ok(proposals) = self.proposals(problem, mode, most) else { continue };
             for (index, plan) in proposals.enumerate() {
                 let Ok(plan) = plan else { continue };
@@ -335,8 +348,12 @@ impl Cudnn {
         let problem = *problem;
         let handle = self.handle;
         let build = move |config: Descriptor| -> Result<ConvPlan> {
-            if !problem.half && !problem.tf32 && uses_tensor_cores(library, &config)? {
+            let notes = numerical_notes(library, &config)?;
+            if !problem.half && !problem.tf32 && notes.contains(&TENSOR_CORE_NOTE) {
                 return Err(failed("choosing an engine", "it rounds to TF32"));
+            }
+            if notes.contains(&NONDETERMINISTIC_NOTE) {
+                return Err(failed("choosing an engine", "it gives other bits in every run"));
             }
             let plan = Descriptor::new(library, PLAN)?;
             plan.set(400, TYPE_HANDLE, &[handle])?;
@@ -429,7 +446,8 @@ impl Cudnn {
     }
 }
 
-fn uses_tensor_cores(library: &'static Library, config: &Descriptor) -> Result<bool> {
+/// What an engine does to its numbers.
+fn numerical_notes(library: &'static Library, config: &Descriptor) -> Result<Vec<i32>> {
     let engine = Descriptor::new(library, ENGINE)?;
     let mut raw = [engine.raw];
     let (mut count, mut notes) = (0i64, [-1i32; 16]);
@@ -440,7 +458,7 @@ fn uses_tensor_cores(library: &'static Library, config: &Descriptor) -> Result<b
         let status = (library.get)(engine.raw, 1303, TYPE_NUMERICAL_NOTE, 16, &mut count, notes.as_mut_ptr().cast());
         check("asking for an engine's notes", status)?;
     }
-    Ok(notes[..count.clamp(0, 16) as usize].contains(&TENSOR_CORE_NOTE))
+    Ok(notes[..count.clamp(0, 16) as usize].to_vec())
 }
 
 fn failed(what: &str, problem: &str) -> Error {

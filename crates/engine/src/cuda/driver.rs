@@ -74,6 +74,9 @@ pub struct LaunchAttribute {
     value: [c_uint; 16],
 }
 
+/// The oldest GPUs and drivers that work.
+const OLDEST: (i32, i32) = (7, 0);
+const OLDEST_DRIVER: i32 = 12_000;
 const CLUSTER_DIMENSION: c_uint = 4;
 const OUT_OF_MEMORY: i32 = 2;
 
@@ -92,6 +95,10 @@ impl Driver {
             OUT_OF_MEMORY => "use a smaller batch, or free the GPU (nvidia-smi shows who uses it)",
             35 | 803 => "the driver is older than the CUDA libraries: update it",
             100 | 101 => "no such GPU: nvidia-smi lists those there are",
+            46 | 802 => "another process holds the GPU, or it is not ready: nvidia-smi shows who uses it",
+            214 | 220 | 700..=720 | 999 => {
+                "the GPU was lost to this process: start the program again; training continues from its checkpoint"
+            }
             _ => "run `softdiff doctor`; after a device error, start the program again",
         };
         Err(Error::Device { what: what.into(), problem: format!("{name} ({status})"), hint: hint.into() })
@@ -132,12 +139,19 @@ impl Device {
         unsafe {
             driver.check("starting CUDA", (driver.init)(0))?;
             driver.check("asking for the driver's version", (driver.version)(&mut version))?;
+            if version < OLDEST_DRIVER {
+                return Err(Error::Device {
+                    what: format!("the NVIDIA driver is for CUDA {}.{}", version / 1000, version % 1000 / 10),
+                    problem: "at least CUDA 12.0 is needed".into(),
+                    hint: "update the driver to 525 or newer, or use --device cpu".into(),
+                });
+            }
             driver.check("counting GPUs", (driver.device_count)(&mut count))?;
             if ordinal >= count as usize {
                 return Err(Error::Device {
                     what: format!("there is no GPU number {ordinal}"),
                     problem: format!("the driver sees {count}"),
-                    hint: "GPUs count from 0; softdiff doctor --gpu N looks at one".into(),
+                    hint: "GPUs count from 0; softdiff doctor --device cuda:N looks at one".into(),
                 });
             }
             driver.check("opening the GPU", (driver.device_get)(&mut device, ordinal as c_int))?;
@@ -158,6 +172,13 @@ impl Device {
         // SAFETY: the driver ends the name with NUL.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let capability = (attribute(75)?, attribute(76)?);
+        if capability < OLDEST {
+            return Err(Error::Device {
+                what: format!("{name} has compute capability {}.{}", capability.0, capability.1),
+                problem: format!("at least {}.{} is needed", OLDEST.0, OLDEST.1),
+                hint: "use --device cpu".into(),
+            });
+        }
         let multiprocessors = attribute(16)? as usize;
         Ok(Arc::new(Device {
             driver,

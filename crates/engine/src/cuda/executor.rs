@@ -158,8 +158,9 @@ pub struct Executor {
     /// Run before the planned steps.
     before: Vec<Command>,
     commands: Vec<Command>,
-    /// First command of each planned step.
+    /// First command of each planned step, and the end of the last.
     starts: Vec<usize>,
+    planned: usize,
     captured: Option<Captured>,
     warm: bool,
     fork: Event,
@@ -179,6 +180,8 @@ impl Executor {
     ) -> Result<Executor> {
         let device = &session.device;
         device.enter()?;
+        // Before Ampere there is no bf16 arithmetic; such GPUs compute in f32.
+        let numbers = if numbers == Numbers::Bf16 && device.capability.0 < 8 { Numbers::F32 } else { numbers };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
@@ -200,7 +203,7 @@ impl Executor {
         if plan.arena_bytes() > free {
             let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
             return Err(Error::Device {
-                what: format!("{:.2} GiB are planned for activations", gib(plan.arena_bytes())),
+                what: format!("{:.2} GiB are planned for activations beside the weights", gib(plan.arena_bytes())),
                 problem: format!("{:.2} of {:.2} GiB are free on {}", gib(free), gib(total), device.name),
                 hint: "use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into(),
             });
@@ -234,6 +237,7 @@ impl Executor {
         };
         let starts = beside::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;
+        let planned = commands.len();
         let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
         drop(libraries);
         Ok(Executor {
@@ -247,6 +251,7 @@ impl Executor {
             before: Vec::new(),
             commands,
             starts,
+            planned,
             captured: None,
             warm: false,
             fork: Event::new(device)?,
@@ -406,15 +411,21 @@ impl Executor {
         self.run(step)?;
         let device = self.session.device.clone();
         let mut result = Vec::new();
-        let tail = self.commands.len();
-        for (index, planned) in self.plan.steps().iter().enumerate() {
-            let range = self.starts[index]..self.starts.get(index + 1).copied().unwrap_or(tail);
-            // As a graph, as in a run: launched one by one, small ones would show the host's time.
+        // As a graph, as in a run: launched one by one, small ones would show the host's time.
+        let time = |range: std::ops::Range<usize>| -> Result<Duration> {
             let graph = device.capture(|| (0..times).try_for_each(|_| self.enqueue(range.clone(), true)))?;
             graph.launch()?;
             let milliseconds = device.time(|| graph.launch())?;
-            let time = Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32);
-            result.push(self.plan.timed(planned, time));
+            Ok(Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32))
+        };
+        for (index, planned) in self.plan.steps().iter().enumerate() {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.planned);
+            result.push(self.plan.timed(planned, time(self.starts[index]..end)?));
+        }
+        if self.planned < self.commands.len() {
+            let (scope, shape) = (String::new(), String::new());
+            let time = time(self.planned..self.commands.len())?;
+            result.push(NodeTime { operation: "update", scope, shape, flops: 0, bytes: 0, time });
         }
         Ok(result)
     }

@@ -7,6 +7,7 @@ mod cudnn;
 mod driver;
 mod executor;
 mod fuse;
+mod inventory;
 mod learner;
 pub(crate) mod library;
 mod lower;
@@ -18,6 +19,7 @@ pub use driver::{Buffer, Device};
 pub(crate) use learner::Learner;
 
 pub use executor::{DeviceParams, Executor, Session};
+pub use inventory::{Found, has_driver, inventory};
 pub use lower::Numbers;
 pub use optim::Adam;
 pub use self_test::{Check, self_test};

@@ -1,5 +1,7 @@
 //! The GPU against the CPU: every operation, its gradients, and the bits of the noise.
 
+mod learning;
+
 use super::{DeviceParams, Executor, Numbers, Session};
 use crate::examples::EXAMPLES;
 use crate::rng::Stream;
@@ -52,16 +54,20 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
             checks.push(Check { name: example.name.into(), numbers, error, limit: limit(numbers), failure });
         }
     }
-    let error = noise_difference(session);
-    let failure = error.as_ref().err().map(|e| e.to_string());
-    let error = error.unwrap_or(f64::NAN);
-    let name = "noise and dropout masks are bit-identical".into();
-    checks.push(Check { name, numbers: Numbers::F32, error, limit: 0.0, failure });
-    let error = order_difference(session);
-    let failure = error.as_ref().err().map(|e| e.to_string());
-    let error = error.unwrap_or(f64::NAN);
-    let name = "batches gathered on the device are bit-identical".into();
-    checks.push(Check { name, numbers: Numbers::F32, error, limit: 0.0, failure });
+    type Test = fn(&Arc<Session>) -> Result<f64>;
+    let exact: [(&str, Numbers, f64, Test); 5] = [
+        ("noise and dropout masks are bit-identical", Numbers::F32, 0.0, noise_difference),
+        ("batches gathered on the device are bit-identical", Numbers::F32, 0.0, order_difference),
+        ("training gives the same bits again, and when resumed", Numbers::Bf16, 0.0, learning::same_bits),
+        ("halves of a batch make the update of the whole", Numbers::Bf16, 1e-2, learning::parts_make_a_whole),
+        ("a loss that is not finite touches no weight", Numbers::Bf16, 0.0, learning::nonfinite_is_skipped),
+    ];
+    for (name, numbers, limit, test) in exact {
+        let error = test(session);
+        let failure = error.as_ref().err().map(|e| e.to_string());
+        let error = error.unwrap_or(f64::NAN);
+        checks.push(Check { name: name.into(), numbers, error, limit, failure });
+    }
     checks
 }
 

@@ -6,7 +6,7 @@ mod learner;
 pub use evaluator::Evaluator;
 pub use learner::{Learner, Objective, Record};
 
-use crate::cuda::Session;
+use crate::cuda::{self, Session};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -21,10 +21,25 @@ pub enum Device {
 }
 
 impl Device {
-    /// `auto` (the first GPU that works, else the CPU), `cpu`, `cuda` or `cuda:N`.
+    /// `auto` (the first GPU, else the CPU), `cpu`, `cuda` or `cuda:N`.
     pub fn open(choice: &str) -> Result<Device> {
+        Device::choose(choice).map(|(device, _)| device)
+    }
+
+    /// As [`Device::open`]; where `auto` passes over a GPU that is there but cannot be used, with the reason.
+    pub fn choose(choice: &str) -> Result<(Device, Option<Error>)> {
+        if choice != "auto" {
+            return Device::named(choice).map(|device| (device, None));
+        }
+        Ok(match Session::open(0) {
+            Ok(session) => (Device::Cuda(session), None),
+            // Without a driver there is nothing to say: most machines are like that.
+            Err(error) => (Device::Cpu, Some(error).filter(|_| cuda::has_driver())),
+        })
+    }
+
+    fn named(choice: &str) -> Result<Device> {
         match choice {
-            "auto" => Ok(Session::open(0).map_or(Device::Cpu, Device::Cuda)),
             "cpu" => Ok(Device::Cpu),
             "cuda" => Session::open(0).map(Device::Cuda),
             _ => match choice.strip_prefix("cuda:").and_then(|number| number.parse().ok()) {

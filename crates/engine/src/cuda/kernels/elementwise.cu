@@ -1,3 +1,4 @@
+// Tensors have fewer than 2^30 elements: indices are divided in 32 bits, which costs a fraction.
 // Element by element: combinations, broadcasts, functions, casts, copies, dropout, random numbers.
 
 template <class T, int V>
@@ -34,15 +35,12 @@ COMBINE(float, 1) COMBINE(float, 8) COMBINE(bf16, 1) COMBINE(bf16, 8)
 
 // out[i0, i1, i2, i3] = a[...] op b[...]; strides are 0 where an input is repeated. n3 is a multiple of V.
 template <class A, class B, class T, int V>
-__device__ void binary(T* out, const A* a, const B* b, int multiply, i64 n, int n1, int n2, int n3, i64 a0, i64 a1,
+__device__ void binary(T* out, const A* a, const B* b, int multiply, i64 n, u32 n1, u32 n2, u32 n3, i64 a0, i64 a1,
                        i64 a2, i64 a3, i64 b0, i64 b1, i64 b2, i64 b3) {
     FOR_EACH(i, n / V) {
-        i64 at = i * V;
-        int i3 = at % n3;
-        i64 rest = at / n3;
-        int i2 = rest % n2;
+        u32 at = i * V, rest = at / n3, i3 = at % n3, i2 = rest % n2;
         rest /= n2;
-        int i1 = rest % n1;
+        u32 i1 = rest % n1;
         i64 i0 = rest / n1;
         const A* pa = a + i0 * a0 + i1 * a1 + i2 * a2 + i3 * a3;
         const B* pb = b + i0 * b0 + i1 * b1 + i2 * b2 + i3 * b3;
@@ -119,8 +117,7 @@ CAST(float, bf16, 1) CAST(float, bf16, 8) CAST(bf16, float, 1) CAST(bf16, float,
 #define COPY(U)                                                                                                        \
     extern "C" __global__ void copy_rows_##U(U* out, const U* x, i64 rows, int width, i64 out_pitch, i64 x_pitch) {    \
         FOR_EACH(i, rows * width) {                                                                                    \
-            i64 row = i / width;                                                                                       \
-            int column = i % width;                                                                                    \
+            u32 row = (u32)i / (u32)width, column = (u32)i % (u32)width;                                               \
             out[row * out_pitch + column] = x[row * x_pitch + column];                                                 \
         }                                                                                                              \
     }
@@ -130,11 +127,9 @@ COPY(uint4) COPY(u16) COPY(u32)
     extern "C" __global__ void expand_##T(T* out, const T* x, i64 n, int n1, int n2, int n3, i64 s0, i64 s1, i64 s2,   \
                                           i64 s3) {                                                                    \
         FOR_EACH(i, n) {                                                                                               \
-            int i3 = i % n3;                                                                                           \
-            i64 rest = i / n3;                                                                                         \
-            int i2 = rest % n2;                                                                                        \
+            u32 i3 = (u32)i % (u32)n3, rest = (u32)i / (u32)n3, i2 = rest % (u32)n2;                                   \
             rest /= n2;                                                                                                \
-            out[i] = x[rest / n1 * s0 + rest % n1 * s1 + i2 * s2 + i3 * s3];                                           \
+            out[i] = x[rest / (u32)n1 * s0 + rest % (u32)n1 * s1 + i2 * s2 + i3 * s3];                                 \
         }                                                                                                              \
     }
 EXPAND(float) EXPAND(bf16)
@@ -229,7 +224,7 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
             float v[V], w[V];                                                                                          \
             load<V>(y + i * V, v);                                                                                     \
             if (bias) {                                                                                                \
-                load<V>(bias + i * V % c, w);                                                                          \
+                load<V>(bias + (u32)(i * V) % (u32)c, w);                                                              \
                 for (int j = 0; j < V; j++) v[j] += w[j];                                                              \
             }                                                                                                          \
             if (r) {                                                                                                   \
@@ -247,8 +242,7 @@ EPILOGUE(float, 1) EPILOGUE(float, 8) EPILOGUE(bf16, 1) EPILOGUE(bf16, 8)
     extern "C" __global__ void small_products_##T(T* out, const T* a, const T* b, const i64* starts, i64 total, int m, \
                                                   int n, int k, int a_row, int a_col, int b_row, int b_col) {          \
         FOR_EACH(i, total) {                                                                                           \
-            int column = i % n, row = i / n % m;                                                                       \
-            i64 batch = i / n / m;                                                                                     \
+            u32 at = (u32)i, column = at % (u32)n, row = at / (u32)n % (u32)m, batch = at / (u32)n / (u32)m;           \
             const T* pa = a + starts[2 * batch] + (i64)row * a_row;                                                    \
             const T* pb = b + starts[2 * batch + 1] + (i64)column * b_col;                                             \
             float sum = 0.0f;                                                                                          \

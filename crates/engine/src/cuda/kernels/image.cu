@@ -6,20 +6,17 @@ __device__ void resample(T* out, const T* x, i64 n, int h, int w, int oh, int ow
                          const int* v_source, const float* v_weight, const int* h_start, const int* h_source,
                          const float* h_weight) {
     FOR_EACH(i, n / V) {
-        i64 at = i * V;
-        int channel = at % c;
-        i64 rest = at / c;
-        int ox = rest % ow;
-        rest /= ow;
-        int oy = rest % oh;
-        const T* image = x + rest / oh * h * w * c + channel;
+        u32 at = i * V, rest = at / (u32)c, channel = at % (u32)c, ox = rest % (u32)ow;
+        rest /= (u32)ow;
+        u32 oy = rest % (u32)oh;
+        const T* image = x + (i64)(rest / (u32)oh) * h * w * c + channel;
         float sum[V];
 #pragma unroll
         for (int j = 0; j < V; j++) sum[j] = 0.0f;
         for (int a = v_start[oy]; a < v_start[oy + 1]; a++)
             for (int b = h_start[ox]; b < h_start[ox + 1]; b++) {
                 float weight = v_weight[a] * h_weight[b], v[V];
-                load<V>(image + (i64)(v_source[a] * w + h_source[b]) * c, v);
+                load<V>(image + (v_source[a] * w + h_source[b]) * c, v);
 #pragma unroll
                 for (int j = 0; j < V; j++) sum[j] += weight * v[j];
             }

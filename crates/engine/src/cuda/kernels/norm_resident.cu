@@ -388,14 +388,15 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     }
 }
 
-#define NORM_RESIDENT(R, BLOCKS)                                                                                       \
+#define NORM_RESIDENT(R)                                                                                       \
     extern "C" __global__ void __launch_bounds__(256, R == 8 ? 3 : 4) norm_resident_##R(                               \
         bf16* y, float* mean, float* inverse, void* bits, const bf16* x, const float* gamma, const float* beta,        \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
         norm_resident<R>(y, mean, inverse, bits, x, gamma, beta, shift, NormSizes{pixels, channels, slice, per_group}, \
                          epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                   \
-    }                                                                                                                  \
+    }
+#define NORM_RESIDENT_GRADIENT(R, BLOCKS)                                                                              \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) norm_resident_gradient_##R(                              \
         bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
         const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
@@ -405,4 +406,5 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
                                   bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c},                                \
                                   NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept);               \
     }
-NORM_RESIDENT(1, 4) NORM_RESIDENT(2, 3) NORM_RESIDENT(4, 2) NORM_RESIDENT(8, 2)
+NORM_RESIDENT(1) NORM_RESIDENT(2) NORM_RESIDENT(4) NORM_RESIDENT(8)
+NORM_RESIDENT_GRADIENT(1, 4) NORM_RESIDENT_GRADIENT(2, 3) NORM_RESIDENT_GRADIENT(4, 2) NORM_RESIDENT_GRADIENT(8, 2)

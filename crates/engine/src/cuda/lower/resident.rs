@@ -44,17 +44,6 @@ impl Resident {
         };
         // Wide rows make whole memory transactions, few packs leave room for more blocks, and a cluster costs barriers.
         let wish = [(64, 2), (32, 4), (32, 8), (16, 8), (8, 8)];
-        let forced = std::env::var(format!("NORM_{pixels}")).ok();
-        let forced: Option<Vec<usize>> = forced.map(|f| f.split(':').filter_map(|n| n.parse().ok()).collect());
-        if let Some([parts, narrowest]) = forced.as_deref() {
-            let slice = slices().find(|&s| s >= (*narrowest).min(channels))?;
-            let lanes = (slice / 8).next_power_of_two();
-            let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
-            let needed = (pixels / parts).div_ceil(rows);
-            if needed <= 8 {
-                return Some(Resident { slice, parts: *parts, lanes, rows, packs: needed.next_power_of_two() });
-            }
-        }
         let tries = (0..4).map(|i| 1 << i).take_while(|parts| *parts <= most_parts);
         for parts in tries.filter(|&parts| pixels.is_multiple_of(parts)) {
             for (narrowest, packs) in wish {
@@ -165,25 +154,27 @@ mod tests {
 
     #[test]
     fn every_cut_covers_the_image_with_whole_groups() {
-        for (pixels, channels, per_group) in [
-            (1024, 128, 4),
-            (1024, 256, 8),
-            (1024, 384, 12),
-            (256, 256, 8),
-            (256, 512, 16),
-            (64, 512, 16),
-            (16, 256, 8),
-            (4, 64, 4),
-            (4096, 128, 4),
-            (4096, 384, 12),
-            (1, 8, 4),
-            (272, 72, 12),
+        // Pixels, channels, channels of a group, and whether there is a cut without and with clusters.
+        for (pixels, channels, per_group, alone, in_clusters) in [
+            (1024, 128, 4, true, true),
+            (1024, 256, 8, true, true),
+            (1024, 384, 12, false, true),
+            (256, 256, 8, true, true),
+            (256, 384, 12, true, true),
+            (256, 512, 16, true, true),
+            (64, 512, 16, true, true),
+            (16, 256, 8, true, true),
+            (4, 64, 4, true, true),
+            (4096, 128, 4, false, true),
+            (4096, 384, 12, false, false),
+            (1, 8, 4, true, true),
+            (272, 72, 12, false, true),
+            (64, 30, 3, false, false),
         ] {
-            for most in [1, 8] {
-                let Some(r) = Resident::new(pixels, channels, per_group, most) else {
-                    assert!(pixels >= 1024 && most == 1 || pixels == 272, "{pixels} {channels} {per_group}");
-                    continue;
-                };
+            for (most, expected) in [(1, alone), (8, in_clusters)] {
+                let found = Resident::new(pixels, channels, per_group, most);
+                assert_eq!(found.is_some(), expected, "{pixels} {channels} {per_group} {most}: {found:?}");
+                let Some(r) = found else { continue };
                 assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 >= r.slice, "{r:?}");
                 assert!(r.rows * r.packs * r.parts >= pixels && pixels % r.parts == 0, "{r:?}");
                 assert!(
