@@ -8,6 +8,7 @@ mod device;
 mod doctor;
 mod import;
 mod pictures;
+mod restore;
 mod sample;
 mod schedule;
 mod seeds;
@@ -24,6 +25,7 @@ pub enum Command {
     Data(data::Data),
     Doctor(doctor::Doctor),
     Import(import::Import),
+    Restore(Box<restore::Restore>),
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
     Train(train::Train),
@@ -38,6 +40,7 @@ impl Command {
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
             Command::Import(import) => import.run(json),
+            Command::Restore(restore) => restore.run(json),
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),
             Command::Train(train) => train.run(json),

@@ -1,7 +1,7 @@
 //! `softdiff sample`: images from a trained model.
 
 mod film;
-mod write;
+pub mod write;
 
 use super::device::DeviceFlag;
 use super::seeds::Seeds;
