@@ -38,7 +38,7 @@ fn what_cannot_be_sampled_says_why() {
         (vec!["sample", &empty], "is no model", "give a run's folder"),
         (vec!["sample", &run, "--sampler", "huen"], "huen", "did you mean heun?"),
         (vec!["sample", &run, "--film", "film.mp4"], "film.mp4", "give a .gif"),
-        (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.98, raw"),
+        (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.99, raw"),
         (vec!["sample", &run, "--ending", "happy"], "happy", "give denoised"),
     ] {
         let failed = softdiff(&arguments);
@@ -46,4 +46,30 @@ fn what_cannot_be_sampled_says_why() {
         assert_eq!(failed.status.code(), Some(1), "{arguments:?}: {said}");
         assert!(said.contains(problem) && said.contains(hint), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
+    let scratch = Scratch::new("export");
+    let run = tiny_run(&scratch);
+    let (full, half) = (scratch.path("full"), scratch.path("half"));
+    done(&["export", &run, "--out", &full]);
+    done(&["export", &run, "--out", &half, "--precision", "bf16"]);
+    let grid = |model: &str| {
+        let out = scratch.path("grid.png");
+        done(&["sample", model, "--seeds", "0..2", "--device", "cpu", "--out", &out]);
+        bytes(&out)
+    };
+    assert_eq!(grid(&run), grid(&full));
+    grid(&half);
+    let size = |folder: &str| bytes(format!("{folder}/model.safetensors")).len();
+    assert!(size(&half) * 100 < size(&full) * 55, "{} of {}", size(&half), size(&full));
+    let file = format!("{half}/model.safetensors");
+    let mut damaged = bytes(&file);
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    std::fs::write(&file, damaged).unwrap();
+    let failed = softdiff(&["sample", &half]);
+    let said = text(&failed.stderr);
+    assert!(failed.status.code() == Some(1) && said.contains("not what the manifest says"), "{said}");
 }

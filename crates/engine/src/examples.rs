@@ -73,6 +73,31 @@ pub const EXAMPLES: &[Example] = &[
             let mask = Some(Mask { rate: 0.2, purpose: 8 });
             g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 2, epsilon: 1e-6, silu: true, mask })
         } },
+    Example { name: "group norm beside a shortcut, after a convolution",
+        inputs: &[&[3, 4, 4, 8], &[16, 3, 3, 8], &[16], &[16], &[16], &[3, 4, 4, 16]], above: -1.0,
+        build: |g, v| {
+            let x = g.conv2d(v[0], v[1], Some(v[2]), Window::same(3))?;
+            let y = g.group_norm(x, v[3], v[4], 4, 1e-6, true)?;
+            let y = g.combine(&[(1.0, y), (0.7, x)])?;
+            let beside = g.mul(x, v[5])?;
+            g.add(y, beside)
+        } },
+    Example { name: "group norm of joined channels, groups of twelve",
+        inputs: &[&[3, 8, 8, 16], &[3, 8, 8, 32], &[48], &[48], &[3, 48]], above: -1.0,
+        build: |g, v| {
+            let x = g.concat(&[v[0], v[1]])?;
+            let mask = Some(Mask { rate: 0.2, purpose: 9 });
+            let options = NormOptions { groups: 4, epsilon: 1e-6, silu: true, mask };
+            let y = g.group_norm_with(x, v[2], v[3], Some(v[4]), options)?;
+            g.add_scaled(x, y, 0.7)
+        } },
+    Example { name: "group norm of an image in several parts", inputs: &[&[2, 32, 64, 32], &[32], &[32], &[2, 32]],
+        above: -1.0,
+        build: |g, v| {
+            let mask = Some(Mask { rate: 0.2, purpose: 9 });
+            let options = NormOptions { groups: 8, epsilon: 1e-6, silu: true, mask };
+            g.group_norm_with(v[0], v[1], v[2], Some(v[3]), options)
+        } },
     Example { name: "group norm", inputs: &[&[2, 3, 3, 8], &[8], &[8]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 4, 1e-6, false) },
     Example { name: "group norm with silu", inputs: &[&[2, 3, 2, 12], &[12], &[12]], above: -1.0,

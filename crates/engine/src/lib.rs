@@ -19,6 +19,7 @@ mod plan;
 pub mod rng;
 mod scalar;
 mod shape;
+pub mod shuffle;
 
 pub use device::Device;
 pub use error::{Error, Result};

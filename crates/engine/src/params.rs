@@ -155,6 +155,9 @@ impl<T: Scalar> Params<T> {
                 .map_err(|_| Error::MissingParameter { name: spec.name.clone(), shape: spec.shape.clone() })?;
             let values: Vec<T> = match tensor.dtype() {
                 Dtype::F32 => words(tensor.data()).map(|b| T::from_f64(f32::from_le_bytes(b).into())).collect(),
+                Dtype::BF16 => {
+                    words(tensor.data()).map(|b| T::from_f64(from_bf16(u16::from_le_bytes(b)).into())).collect()
+                }
                 Dtype::F64 => words(tensor.data()).map(|b| T::from_f64(f64::from_le_bytes(b))).collect(),
                 other => {
                     return Err(ReadError::Format(format!("parameter `{}` is stored as {other:?}", spec.name)));
@@ -170,6 +173,17 @@ impl<T: Scalar> Params<T> {
     pub fn write_safetensors(&self, metadata: &[(&str, String)]) -> std::result::Result<Vec<u8>, ReadError> {
         let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
         let views = self.specs.iter().zip(&self.values).map(|(spec, values)| (&spec.name, Stored { spec, values }));
+        safetensors::serialize(views, (!metadata.is_empty()).then_some(metadata))
+            .map_err(|e| ReadError::Format(e.to_string()))
+    }
+
+    /// The same in half the space: as bf16, rounded to the nearest, ties to even.
+    pub fn write_bf16_safetensors(&self, metadata: &[(&str, String)]) -> std::result::Result<Vec<u8>, ReadError> {
+        let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
+        let views = self.specs.iter().zip(&self.values).map(|(spec, values)| {
+            let bytes = values.iter().flat_map(|v| to_bf16(v.to_f64() as f32).to_le_bytes()).collect();
+            (&spec.name, Half { spec, bytes })
+        });
         safetensors::serialize(views, (!metadata.is_empty()).then_some(metadata))
             .map_err(|e| ReadError::Format(e.to_string()))
     }
@@ -236,6 +250,37 @@ impl<T: Scalar> View for Stored<'_, T> {
     fn data_len(&self) -> usize {
         size_of_val(self.values)
     }
+}
+
+/// A parameter as bf16.
+struct Half<'a> {
+    spec: &'a ParamSpec,
+    bytes: Vec<u8>,
+}
+
+impl View for Half<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::BF16
+    }
+    fn shape(&self) -> &[usize] {
+        &self.spec.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Rounds to the nearest, ties to even.
+pub(crate) fn to_bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    if value.is_nan() { 0x7FFF } else { ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) as u16 }
+}
+
+fn from_bf16(half: u16) -> f32 {
+    f32::from_bits(u32::from(half) << 16)
 }
 
 /// A 32-bit hash of a name (FNV-1a).

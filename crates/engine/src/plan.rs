@@ -1,13 +1,15 @@
 //! The plan: which operations run, in which order, and where in one arena every tensor lives.
 
+use crate::cpu::NodeTime;
 use crate::error::{Error, Result, suggest};
 use crate::op::Op;
 use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a tensor's values are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// From this element of the arena on.
     Arena(usize),
@@ -29,6 +31,8 @@ pub(crate) struct Step {
     pub flops: u64,
     /// First element and number of elements of its scratch memory.
     pub scratch: (usize, usize),
+    /// Whether it may run beside the steps that follow; see [`Storage::aside`].
+    pub aside: bool,
 }
 
 /// An ordered graph with memory assigned by liveness.
@@ -56,7 +60,14 @@ pub(crate) struct Storage<'a> {
     pub unit_bytes: usize,
     /// Units of scratch memory that an operation needs.
     pub scratch: &'a mut dyn FnMut(&Node, &Graph) -> Result<usize>,
+    /// Which operations run beside the others, on a second queue. What they use stays theirs for [`LEEWAY`] steps more.
+    pub aside: &'a dyn Fn(&Node, &Graph) -> bool,
+    /// Which outputs an operation may write aside, though the operation itself is not.
+    pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
 }
+
+/// Steps by which an operation that runs aside may be late.
+pub(crate) const LEEWAY: usize = 24;
 
 impl Storage<'_> {
     fn size(&self, graph: &Graph, var: usize) -> usize {
@@ -90,16 +101,24 @@ impl Plan {
             Ok(node.op.scratch(&inputs, &outputs))
         };
         // 32 elements are 128 bytes of f32.
-        Plan::stored(graph, outputs, Storage { units: [1, 1], grain: 32, unit_bytes: 4, scratch: &mut scratch })
+        let storage = Storage {
+            units: [1, 1],
+            grain: 32,
+            unit_bytes: 4,
+            scratch: &mut scratch,
+            aside: &|_, _| false,
+            ends_aside: &|_, _, _| false,
+        };
+        Plan::stored(graph, graph.nodes(), outputs, storage)
     }
 
-    /// Plans for a backend with its own storage.
-    pub(crate) fn stored(graph: &Graph, outputs: &[Var], storage: Storage) -> Result<Plan> {
+    /// Plans for a backend with its own storage, which may have fused some of the graph's `nodes`.
+    pub(crate) fn stored(graph: &Graph, nodes: &[Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
         let count = graph.tensor_count();
         let mut needed = vec![false; count];
         outputs.iter().for_each(|v| needed[v.index()] = true);
         let mut live = Vec::new();
-        for (index, node) in graph.nodes().iter().enumerate().rev() {
+        for (index, node) in nodes.iter().enumerate().rev() {
             if node.outputs.iter().any(|v| needed[v.index()]) {
                 live.push(index);
                 node.inputs.iter().for_each(|v| needed[v.index()] = true);
@@ -113,14 +132,19 @@ impl Plan {
         let mut last = vec![0; count];
         let mut steps = Vec::new();
         for index in live {
-            let node = &graph.nodes()[index];
+            let node = &nodes[index];
             if let Op::Reshape(_) = node.op {
                 root[node.outputs[0].index()] = root[node.inputs[0].index()];
                 continue;
             }
             let at = steps.len();
-            node.inputs.iter().for_each(|v| last[root[v.index()]] = at);
-            node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, at));
+            let aside = (storage.aside)(node, graph);
+            let until = if aside { at + LEEWAY } else { at };
+            node.inputs.iter().map(|v| root[v.index()]).for_each(|root| last[root] = until.max(last[root]));
+            node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, until));
+            for var in node.outputs.iter().filter(|&&var| (storage.ends_aside)(node, graph, var)) {
+                last[var.index()] = at + LEEWAY;
+            }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             steps.push(Step {
@@ -130,6 +154,7 @@ impl Plan {
                 inputs: node.inputs.clone(),
                 outputs: node.outputs.clone(),
                 scope: node.scope.clone(),
+                aside,
             });
         }
         outputs.iter().for_each(|v| last[root[v.index()]] = usize::MAX);
@@ -141,7 +166,8 @@ impl Plan {
                 let size = storage.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
-            intervals.push((None, Interval { first: at, last: at, size: step.scratch.1, offset: 0 }));
+            let last = if step.aside { at + LEEWAY } else { at };
+            intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
         }
         intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(storage.grain));
         let arena = assign(&mut intervals.iter_mut().map(|(_, i)| i).collect::<Vec<_>>());
@@ -213,6 +239,21 @@ impl Plan {
         Ok(())
     }
 
+    /// A step's time with what it had to do.
+    pub(crate) fn timed(&self, step: &Step, time: Duration) -> NodeTime {
+        let mut vars: Vec<usize> = step.inputs.iter().chain(&step.outputs).map(|v| v.index()).collect();
+        vars.sort_unstable();
+        vars.dedup();
+        NodeTime {
+            operation: step.op.name(),
+            scope: step.scope.to_string(),
+            shape: self.shape(step.outputs[0]).to_string(),
+            flops: step.flops,
+            bytes: vars.iter().map(|&v| (self.sizes[v] * self.unit_bytes) as u64).sum(),
+            time,
+        }
+    }
+
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -282,6 +323,11 @@ impl Plan {
     /// Elements that all computed tensors would take without sharing memory.
     pub fn unshared_elements(&self) -> usize {
         self.unshared
+    }
+
+    /// Bytes of every operation's inputs and outputs: what one run moves at least, if nothing is fused or cached.
+    pub fn bytes(&self) -> u64 {
+        self.steps.iter().map(|step| self.timed(step, Duration::ZERO).bytes).sum()
     }
 
     /// Floating-point operations of one run.

@@ -25,6 +25,7 @@ pub mod path;
 pub mod prior;
 pub mod random;
 pub mod recipe;
+pub mod report;
 pub mod restore;
 pub mod run;
 pub mod sampler;

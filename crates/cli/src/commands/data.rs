@@ -5,6 +5,7 @@ mod prepare;
 
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand, ValueEnum};
+pub(super) use prepare::{Channels, parse_size};
 use softdiff::data::{DataError, FileError, Split};
 
 const EXAMPLE: &str = "\
@@ -42,7 +43,7 @@ impl Data {
 
 /// Which part of a data set, as typed.
 #[derive(Clone, Copy, Default, ValueEnum)]
-enum Part {
+pub(super) enum Part {
     /// The training part, or everything where there are no parts.
     #[default]
     Train,

@@ -6,8 +6,12 @@ mod corruption;
 mod data;
 mod device;
 mod doctor;
+mod eval;
+mod export;
 mod import;
 mod pictures;
+mod quickstart;
+mod report;
 mod restore;
 mod sample;
 mod schedule;
@@ -24,7 +28,11 @@ pub enum Command {
     Corrupt(corrupt::Arguments),
     Data(data::Data),
     Doctor(doctor::Doctor),
+    Eval(Box<eval::Eval>),
+    Export(export::Export),
     Import(import::Import),
+    Quickstart(quickstart::Quickstart),
+    Report(report::Report),
     Restore(Box<restore::Restore>),
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
@@ -39,7 +47,11 @@ impl Command {
             Command::Corrupt(arguments) => corrupt::run(arguments, json),
             Command::Data(data) => data.run(json),
             Command::Doctor(doctor) => doctor.run(json),
+            Command::Eval(eval) => eval.run(json),
+            Command::Export(export) => export.run(json),
             Command::Import(import) => import.run(json),
+            Command::Quickstart(quickstart) => quickstart.run(json),
+            Command::Report(report) => report.run(json),
             Command::Restore(restore) => restore.run(json),
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),

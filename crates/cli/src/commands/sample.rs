@@ -1,7 +1,7 @@
 //! `softdiff sample`: images from a trained model.
 
 mod film;
-pub mod write;
+pub(super) mod write;
 
 use super::device::DeviceFlag;
 use super::seeds::Seeds;

@@ -48,7 +48,7 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// What makes the quickstart's recipe a matter of a second.
-pub const TINY: [&str; 20] = [
+pub const TINY: [&str; 21] = [
     "--device=cpu",
     "--set=data.limit=64",
     "--set=data.size=16",
@@ -57,6 +57,7 @@ pub const TINY: [&str; 20] = [
     "--set=schedule.knots=8",
     "--set=path.corruption.largest=6",
     "--set=prior.modes=4",
+    "--set=prior.components=1",
     "--set=network.channels=8",
     "--set=network.multipliers=[1, 2]",
     "--set=train.batch=4",

@@ -20,8 +20,12 @@ pub struct NodeTime {
     pub operation: &'static str,
     /// Where in the network it is.
     pub scope: String,
+    /// The shape of its first output.
+    pub shape: String,
     /// Floating-point operations it did.
     pub flops: u64,
+    /// Bytes of its inputs and outputs, each counted once.
+    pub bytes: u64,
     /// How long it took.
     pub time: Duration,
 }
@@ -108,13 +112,7 @@ impl<T: Scalar> Executor<T> {
             run();
             times[index] = start.elapsed();
         })?;
-        let named = |(step, time): (&crate::plan::Step, Duration)| NodeTime {
-            operation: step.op.name(),
-            scope: step.scope.to_string(),
-            flops: step.flops,
-            time,
-        };
-        Ok(self.plan.steps().iter().zip(times).map(named).collect())
+        Ok(self.plan.steps().iter().zip(times).map(|(step, time)| self.plan.timed(step, time)).collect())
     }
 
     /// Elements to skip so that the arena is aligned.

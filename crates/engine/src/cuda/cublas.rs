@@ -48,7 +48,7 @@ pub(super) struct Gemm {
     pub tf32: bool,
 }
 
-/// A cuBLAS handle on a device's stream.
+/// A cuBLAS handle on a stream.
 pub(super) struct Cublas {
     library: &'static Library,
     handle: Handle,
@@ -62,14 +62,15 @@ unsafe impl Send for Cublas {}
 const WORKSPACE: usize = 32 << 20;
 
 impl Cublas {
-    pub fn new(device: &Arc<Device>) -> Result<Cublas> {
+    /// A handle for one of a device's streams; each needs a workspace of its own.
+    pub fn new(device: &Arc<Device>, stream: Handle) -> Result<Cublas> {
         let library = Library::get()?;
         let workspace = device.alloc(WORKSPACE)?;
         let mut handle = null_mut();
         // SAFETY: a valid out-pointer, then a live handle, stream and workspace.
         unsafe {
             check("starting cuBLAS", (library.create)(&mut handle))?;
-            check("setting cuBLAS's stream", (library.set_stream)(handle, device.stream))?;
+            check("setting cuBLAS's stream", (library.set_stream)(handle, stream))?;
             check("setting cuBLAS's workspace", (library.set_workspace)(handle, workspace.address, WORKSPACE))?;
         }
         Ok(Cublas { library, handle, _workspace: workspace })

@@ -184,9 +184,9 @@ pub(super) struct Cudnn {
 // SAFETY: the handle is used by one executor at a time, after entering the context.
 unsafe impl Send for Cudnn {}
 
-/// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned).
-const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
-const FALLBACK: i32 = 2;
+/// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned), fallback. For odd shapes
+/// the best may stand far down in any of them.
+const MODES: [(i32, usize); 3] = [(3, 16), (1, 8), (2, 4)];
 /// Plans that want more are passed over.
 const WORKSPACE_LIMIT: usize = 1 << 30;
 
@@ -281,10 +281,7 @@ impl Cudnn {
             buffer.fill_word(0x3E1F_3E9A)?;
         }
         let mut best: Option<(f32, ConvPlan, (i32, usize))> = None;
-        for (mode, most) in MODES.into_iter().chain([(FALLBACK, 2)]) {
-            if mode == FALLBACK && best.is_some() {
-                break;
-            }
+        for (mode, most) in MODES {
             let Ok(proposals) = self.proposals(problem, mode, most) else { continue };
             for (index, plan) in proposals.enumerate() {
                 let Ok(plan) = plan else { continue };
@@ -418,6 +415,12 @@ impl Cudnn {
         pack.set(1001, TYPE_POINTER, &addresses)?;
         pack.set(1003, TYPE_POINTER, &[workspace])?;
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
+    }
+
+    /// What follows goes to this stream.
+    pub fn follow(&self, stream: Handle) -> Result<()> {
+        // SAFETY: a live handle and stream.
+        check("setting cuDNN's stream", unsafe { (self.library.set_stream)(self.handle, stream) })
     }
 
     pub fn enqueue(&self, call: &ConvCall) -> Result<()> {

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-type Handle = *mut c_void;
+pub(super) type Handle = *mut c_void;
 /// An address on the device.
 pub type Address = u64;
 
@@ -32,6 +32,7 @@ library!(
         fill_bytes: "cuMemsetD8Async" (Address, u8, usize, Handle);
         fill_words: "cuMemsetD32Async" (Address, c_uint, usize, Handle);
         stream_create: "cuStreamCreate" (*mut Handle, c_uint);
+        stream_wait: "cuStreamWaitEvent" (Handle, Handle, c_uint);
         stream_synchronize: "cuStreamSynchronize" (Handle);
         begin_capture: "cuStreamBeginCapture_v2" (Handle, c_int);
         end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
@@ -42,7 +43,9 @@ library!(
         module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
         module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
         launch: "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
+        launch_ex: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create: "cuEventCreate" (*mut Handle, c_uint);
+        event_destroy: "cuEventDestroy_v2" (Handle);
         event_record: "cuEventRecord" (Handle, Handle);
         event_synchronize: "cuEventSynchronize" (Handle);
         event_elapsed: "cuEventElapsedTime" (*mut f32, Handle, Handle);
@@ -50,6 +53,28 @@ library!(
     }
 );
 
+/// `CUlaunchConfig` of cuda.h.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Handle,
+    attributes: *const LaunchAttribute,
+    count: c_uint,
+}
+
+/// `CUlaunchAttribute` of cuda.h, with room for any value.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LaunchAttribute {
+    id: c_uint,
+    pad: c_uint,
+    value: [c_uint; 16],
+}
+
+const CLUSTER_DIMENSION: c_uint = 4;
 const OUT_OF_MEMORY: i32 = 2;
 
 impl Driver {
@@ -73,11 +98,13 @@ impl Driver {
     }
 }
 
-/// A GPU with one stream, on which everything runs in order.
+/// A GPU with a stream on which everything runs in order, and a second for what may run beside.
 pub struct Device {
     pub(super) driver: &'static Driver,
     context: Handle,
     pub(super) stream: Handle,
+    /// For what runs beside the first stream; only ever used between a fork and a join.
+    pub(super) side: Handle,
     /// Its number.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
@@ -99,7 +126,8 @@ impl Device {
     /// Opens GPU number `ordinal`.
     pub fn open(ordinal: usize) -> Result<Arc<Device>> {
         let driver = Driver::get()?;
-        let (mut count, mut device, mut version, mut context, mut stream) = (0, 0, 0, null_mut(), null_mut());
+        let (mut count, mut device, mut version, mut context) = (0, 0, 0, null_mut());
+        let (mut stream, mut side) = (null_mut(), null_mut());
         // SAFETY: plain calls with valid out-pointers, in the order the driver asks for.
         unsafe {
             driver.check("starting CUDA", (driver.init)(0))?;
@@ -116,6 +144,7 @@ impl Device {
             driver.check("making a context", (driver.context_retain)(&mut context, device))?;
             driver.check("entering the context", (driver.context_set)(context))?;
             driver.check("making a stream", (driver.stream_create)(&mut stream, 1))?;
+            driver.check("making a stream", (driver.stream_create)(&mut side, 1))?;
         }
         let attribute = |which| -> Result<i32> {
             let mut value = 0;
@@ -134,6 +163,7 @@ impl Device {
             driver,
             context,
             stream,
+            side,
             ordinal,
             name,
             capability,
@@ -209,7 +239,7 @@ impl Device {
     pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
         self.enter()?;
         let (mut begin, mut end, mut milliseconds) = (null_mut(), null_mut(), 0.0);
-        // SAFETY: events are made before use; they are few and live as long as the process.
+        // SAFETY: events are made before use and destroyed after it; after an error they live as long as the process.
         unsafe {
             self.driver.check("making an event", (self.driver.event_create)(&mut begin, 0))?;
             self.driver.check("making an event", (self.driver.event_create)(&mut end, 0))?;
@@ -218,8 +248,51 @@ impl Device {
             self.driver.check("recording an event", (self.driver.event_record)(end, self.stream))?;
             self.driver.check("waiting for an event", (self.driver.event_synchronize)(end))?;
             self.driver.check("reading events", (self.driver.event_elapsed)(&mut milliseconds, begin, end))?;
+            (self.driver.event_destroy)(begin);
+            (self.driver.event_destroy)(end);
         }
         Ok(milliseconds)
+    }
+}
+
+/// A point in a stream that another stream can wait for.
+pub(super) struct Event {
+    device: Arc<Device>,
+    raw: Handle,
+}
+
+// SAFETY: used only through the driver's thread-safe functions, after entering the context.
+unsafe impl Send for Event {}
+
+impl Event {
+    pub fn new(device: &Arc<Device>) -> Result<Event> {
+        const WITHOUT_TIMING: c_uint = 2;
+        device.enter()?;
+        let mut raw = null_mut();
+        // SAFETY: a valid out-pointer.
+        device.driver.check("making an event", unsafe { (device.driver.event_create)(&mut raw, WITHOUT_TIMING) })?;
+        Ok(Event { device: device.clone(), raw })
+    }
+
+    /// Marks where `stream` is now.
+    pub fn record(&self, stream: Handle) -> Result<()> {
+        // SAFETY: a live event and stream.
+        self.device.driver.check("marking a stream", unsafe { (self.device.driver.event_record)(self.raw, stream) })
+    }
+
+    /// Makes what `stream` does from here on wait for the mark.
+    pub fn wait(&self, stream: Handle) -> Result<()> {
+        // SAFETY: as above.
+        self.device.driver.check("joining streams", unsafe { (self.device.driver.stream_wait)(stream, self.raw, 0) })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: made once, destroyed once.
+            unsafe { (self.device.driver.event_destroy)(self.raw) };
+        }
     }
 }
 
@@ -348,13 +421,32 @@ pub(super) struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared: u32,
+    /// Blocks along y that share memory; 1 for none.
+    pub cluster: u32,
     pub arguments: Vec<u64>,
 }
 
 impl Launch {
-    pub fn enqueue(&self, device: &Device) -> Result<()> {
+    pub fn enqueue(&self, device: &Device, stream: Handle) -> Result<()> {
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
+        if self.cluster > 1 {
+            let mut value = [0; 16];
+            value[..3].copy_from_slice(&[1, self.cluster, 1]);
+            let attribute = LaunchAttribute { id: CLUSTER_DIMENSION, pad: 0, value };
+            let config = LaunchConfig {
+                grid: self.grid,
+                block: self.block,
+                shared: self.shared,
+                stream,
+                attributes: &attribute,
+                count: 1,
+            };
+            // SAFETY: as below; the configuration outlives the call.
+            let status =
+                unsafe { (device.driver.launch_ex)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
+            return device.driver.check("launching a kernel", status);
+        }
         let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
         // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order.
         let status = unsafe {
@@ -367,7 +459,7 @@ impl Launch {
                 by,
                 bz,
                 self.shared,
-                device.stream,
+                stream,
                 pointers.as_mut_ptr(),
                 null_mut(),
             )

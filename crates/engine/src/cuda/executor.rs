@@ -1,13 +1,17 @@
 //! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
 
+use super::beside;
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
-use super::driver::{Address, Buffer, Device, Graph as Captured, Launch, Module};
+use super::driver::{Address, Buffer, Device, Event, Graph as Captured, Launch, Module};
+use super::fuse::fuse;
 use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
 use super::nvrtc;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
+use crate::params::to_bf16;
 use crate::plan::Storage;
+use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Place, Plan, Precision, Var};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +25,8 @@ pub struct Session {
 
 pub(super) struct Libraries {
     pub cudnn: Cudnn,
-    pub cublas: Cublas,
+    /// For the first stream and for the second.
+    pub cublas: [Cublas; 2],
     pub kernels: Kernels,
 }
 
@@ -29,15 +34,17 @@ impl Session {
     /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
         let device = Device::open(ordinal)?;
-        let kernels = Kernels::new(Module::load(&device, &nvrtc::cubin(device.capability)?)?);
-        let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas: Cublas::new(&device)?, kernels };
+        let cubins = nvrtc::cubins(device.capability)?;
+        let kernels = Kernels::new(cubins.iter().map(|c| Module::load(&device, c)).collect::<Result<_>>()?);
+        let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
+        let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas, kernels };
         Ok(Arc::new(Session { device, libraries: Mutex::new(libraries) }))
     }
 
     /// Versions of what was loaded: cuDNN, cuBLAS.
     pub fn versions(&self) -> (i32, i32) {
         let libraries = self.lock();
-        (libraries.cudnn.version(), libraries.cublas.version())
+        (libraries.cudnn.version(), libraries.cublas[0].version())
     }
 
     /// The files the libraries were loaded from.
@@ -57,11 +64,11 @@ impl Session {
     }
 }
 
-/// Parameters on the device: f32, and a bf16 copy of each for convolutions.
+/// Parameters on the device: f32, and for those that are computed with, a bf16 copy for convolutions.
 pub struct DeviceParams {
     specs: Vec<crate::ParamSpec>,
     values: Buffer,
-    copies: Buffer,
+    copies: Option<Buffer>,
     /// First element of each parameter.
     offsets: Vec<usize>,
 }
@@ -72,6 +79,20 @@ const GRAIN: usize = 64;
 impl DeviceParams {
     /// Copies parameters to the device.
     pub fn new(session: &Arc<Session>, params: &Params<f32>) -> Result<DeviceParams> {
+        DeviceParams::stored(session, params, true)
+    }
+
+    /// Values of the parameters' shapes that no convolution reads: moments, averages, sums.
+    pub(super) fn wide(session: &Arc<Session>, params: &Params<f32>) -> Result<DeviceParams> {
+        DeviceParams::stored(session, params, false)
+    }
+
+    /// Only the memory.
+    pub(super) fn into_values(self) -> Buffer {
+        self.values
+    }
+
+    fn stored(session: &Arc<Session>, params: &Params<f32>, copies: bool) -> Result<DeviceParams> {
         let mut offsets = Vec::new();
         let mut total = 0;
         for spec in params.specs() {
@@ -80,7 +101,8 @@ impl DeviceParams {
         }
         let device = &session.device;
         let specs = params.specs().to_vec();
-        let made = DeviceParams { specs, values: device.alloc(total * 4)?, copies: device.alloc(total * 2)?, offsets };
+        let copies = if copies { Some(device.alloc(total * 2)?) } else { None };
+        let made = DeviceParams { specs, values: device.alloc(total * 4)?, copies, offsets };
         made.upload(params)?;
         Ok(made)
     }
@@ -93,9 +115,11 @@ impl DeviceParams {
         for (index, &offset) in self.offsets.iter().enumerate() {
             all[offset..offset + params.value(index).len()].copy_from_slice(params.value(index));
         }
-        let halves: Vec<u8> = all.iter().flat_map(|&v| to_bf16(v).to_le_bytes()).collect();
         self.values.write(0, &to_bytes(&all))?;
-        self.copies.write(0, &halves)
+        match &self.copies {
+            Some(copies) => copies.write(0, &all.iter().flat_map(|&v| to_bf16(v).to_le_bytes()).collect::<Vec<_>>()),
+            None => Ok(()),
+        }
     }
 
     /// Copies the values back.
@@ -112,7 +136,8 @@ impl DeviceParams {
 
     /// f32 and bf16 addresses of every parameter.
     pub(super) fn addresses(&self) -> Vec<(Address, Address)> {
-        let at = |&o: &usize| (self.values.address + 4 * o as u64, self.copies.address + 2 * o as u64);
+        let copies = self.copies.as_ref().map_or(0, |c| c.address);
+        let at = |&o: &usize| (self.values.address + 4 * o as u64, copies + 2 * o as u64);
         self.offsets.iter().map(at).collect()
     }
 
@@ -130,11 +155,14 @@ pub struct Executor {
     arena: Buffer,
     inputs: Vec<Buffer>,
     step: Buffer,
+    /// Run before the planned steps.
+    before: Vec<Command>,
     commands: Vec<Command>,
     /// First command of each planned step.
     starts: Vec<usize>,
     captured: Option<Captured>,
     warm: bool,
+    fork: Event,
     _constants: Vec<Buffer>,
     _tables: Vec<Buffer>,
 }
@@ -154,8 +182,19 @@ impl Executor {
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
-        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, cudnn);
-        let plan = Plan::stored(graph, outputs, Storage { units, grain: 256, unit_bytes: 1, scratch: &mut scratch })?;
+        let capability = device.capability;
+        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, capability, cudnn);
+        let storage = Storage {
+            units,
+            grain: 256,
+            unit_bytes: 1,
+            scratch: &mut scratch,
+            aside: &beside::runs_aside,
+            ends_aside: &beside::ends_aside,
+        };
+        let mut nodes = fuse(graph, outputs, numbers, capability);
+        beside::hoist(&mut nodes, graph);
+        let plan = Plan::stored(graph, &nodes, outputs, storage)?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
@@ -189,13 +228,11 @@ impl Executor {
             step: step.address,
             seed,
             tables: Vec::new(),
+            masks: Default::default(),
             commands: Vec::new(),
+            later: Vec::new(),
         };
-        let mut starts = Vec::new();
-        for step in plan.steps() {
-            starts.push(lowering.commands.len());
-            lowering.lower(step)?;
-        }
+        let starts = beside::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;
         let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
         drop(libraries);
@@ -207,10 +244,12 @@ impl Executor {
             arena,
             inputs,
             step,
+            before: Vec::new(),
             commands,
             starts,
             captured: None,
             warm: false,
+            fork: Event::new(device)?,
             _constants: constants,
             _tables: tables,
         })
@@ -241,8 +280,50 @@ impl Executor {
         let function = self.session.lock().kernels.get(if half { "carry_bf16" } else { "carry_f32" })?;
         let grid = [n.div_ceil(256) as u32, 1, 1];
         let arguments = vec![self.inputs[index].address, from, n as u64];
-        self.append(vec![Command::Kernel(Launch { function, grid, block: [256, 1, 1], shared: 0, arguments })]);
+        self.append(vec![Command::Kernel(Launch {
+            function,
+            grid,
+            block: [256, 1, 1],
+            shared: 0,
+            cluster: 1,
+            arguments,
+        })]);
         Ok(())
+    }
+
+    /// Keeps `pictures` on the device, and from now on fills the input `name` with those that `order` gives every run.
+    ///
+    /// False, and nothing is done, if they would take more than half of the free memory.
+    pub(crate) fn feed(&mut self, name: &str, pictures: &[u8], order: &Shuffled) -> Result<bool> {
+        let device = self.session.device.clone();
+        let size = order.picture_size;
+        let Some((_, var)) = self.plan.inputs().iter().find(|(n, _)| n == name) else {
+            return self.plan.find_input(name, 0).map(|_| false);
+        };
+        let batch = self.plan.shape(*var).numel() / size.max(1);
+        let index = self.plan.find_input(name, batch * size)?;
+        if pictures.len() > device.memory()?.0 / 2 {
+            return Ok(false);
+        }
+        let kept = device.upload(pictures)?;
+        let count = pictures.len() / size.max(1);
+        let function = self.session.lock().kernels.get("gather_pictures")?;
+        let arguments = vec![
+            self.inputs[index].address,
+            kept.address,
+            self.step.address,
+            batch as u64,
+            count as u64,
+            size as u64,
+            order.seed,
+            u64::from(order.purpose),
+            u64::from(crate::shuffle::half_bits(count as u64)),
+        ];
+        let (grid, block) = ([batch as u32, 1, 1], [256, 1, 1]);
+        self.before = vec![Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments })];
+        self._tables.push(kept);
+        self.captured = None;
+        Ok(true)
     }
 
     /// Where the number of the step is.
@@ -274,11 +355,11 @@ impl Executor {
         self.step.fill_word(step)?;
         if !self.warm {
             self.warm = true;
-            return self.enqueue(0..self.commands.len());
+            return self.enqueue(0..self.commands.len(), false);
         }
         if self.captured.is_none() {
             let device = self.session.device.clone();
-            self.captured = Some(device.capture(|| self.enqueue(0..self.commands.len()))?);
+            self.captured = Some(device.capture(|| self.enqueue(0..self.commands.len(), false))?);
         }
         match &self.captured {
             Some(graph) => graph.launch(),
@@ -286,13 +367,35 @@ impl Executor {
         }
     }
 
-    fn enqueue(&self, range: std::ops::Range<usize>) -> Result<()> {
+    /// Enqueues commands; one after the other on the first stream if they are to be timed `alone`.
+    fn enqueue(&self, range: std::ops::Range<usize>, alone: bool) -> Result<()> {
         let libraries = self.session.lock();
-        for command in &self.commands[range] {
+        let device = &self.session.device;
+        let mut lane = 0;
+        let before = if range.start == 0 && !alone { &self.before[..] } else { &[] };
+        for command in before.iter().chain(&self.commands[range]) {
+            let stream = [device.stream, device.side][lane];
             match command {
-                Command::Kernel(launch) => launch.enqueue(&self.session.device)?,
+                Command::Fork | Command::Back(_) | Command::Join(_) if alone => {}
+                Command::Kernel(launch) => launch.enqueue(device, stream)?,
                 Command::Convolution(call) => libraries.cudnn.enqueue(call)?,
-                Command::Product(gemm) => libraries.cublas.enqueue(gemm)?,
+                Command::Product(gemm) => libraries.cublas[lane].enqueue(gemm)?,
+                Command::Fork => {
+                    self.fork.record(device.stream)?;
+                    self.fork.wait(device.side)?;
+                    libraries.cudnn.follow(device.side)?;
+                    lane = 1;
+                }
+                Command::Back(event) => {
+                    event.record(device.side)?;
+                    libraries.cudnn.follow(device.stream)?;
+                    lane = 0;
+                }
+                Command::Join(at) => {
+                    if let Command::Back(event) = &self.commands[*at] {
+                        event.wait(device.stream)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -306,13 +409,12 @@ impl Executor {
         let tail = self.commands.len();
         for (index, planned) in self.plan.steps().iter().enumerate() {
             let range = self.starts[index]..self.starts.get(index + 1).copied().unwrap_or(tail);
-            let milliseconds = device.time(|| (0..times).try_for_each(|_| self.enqueue(range.clone())))?;
-            result.push(NodeTime {
-                operation: planned.op.name(),
-                scope: planned.scope.to_string(),
-                flops: planned.flops,
-                time: Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32),
-            });
+            // As a graph, as in a run: launched one by one, small ones would show the host's time.
+            let graph = device.capture(|| (0..times).try_for_each(|_| self.enqueue(range.clone(), true)))?;
+            graph.launch()?;
+            let milliseconds = device.time(|| graph.launch())?;
+            let time = Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32);
+            result.push(self.plan.timed(planned, time));
         }
         Ok(result)
     }
@@ -341,10 +443,4 @@ pub(super) fn to_bytes(values: &[f32]) -> Vec<u8> {
 
 pub(super) fn from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
-}
-
-/// Rounds to nearest even.
-fn to_bf16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    if value.is_nan() { 0x7FFF } else { ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) as u16 }
 }

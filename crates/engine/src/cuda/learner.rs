@@ -3,14 +3,14 @@
 use super::driver::{Buffer, Launch};
 use super::executor::{DeviceParams, Executor, Session, from_bytes};
 use super::lower::Command;
-use super::optim::Adam;
+use super::optim::{Accumulation, Adam};
 use crate::device::{Objective, Record};
 use crate::error::{Error, Result};
 use crate::{Params, Var, optim};
 use std::sync::Arc;
 
-/// Steps the host may be behind.
-const ROWS: u64 = 64;
+/// Updates the host may be behind.
+const UPDATES: u64 = 64;
 /// What a row of the ring begins with: loss, norm, applied, and one to spare.
 const HEAD: usize = 4;
 
@@ -22,6 +22,8 @@ pub(crate) struct Learner {
     host: Params<f32>,
     ring: Buffer,
     samples: usize,
+    /// Runs that make one update.
+    parts: u64,
     /// Updates applied, as far as the records were read.
     updates: u64,
     /// Runs whose records were not read yet, by number.
@@ -37,11 +39,14 @@ impl Learner {
         host: Params<f32>,
         params: DeviceParams,
         state: &optim::Adam<f32>,
+        parts: u64,
     ) -> Result<Learner> {
-        let adam = Adam::attach(session, &mut run, state.config.clone(), &host, &params, objective.gradients)?;
+        let waits = Accumulation { loss: Some(objective.loss), parts };
+        let config = state.config.clone();
+        let adam = Adam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
         adam.restore(state, &host)?;
         let samples = run.plan().shape(objective.losses).numel();
-        let ring = session.device.alloc(ROWS as usize * (HEAD + 2 * samples) * 4)?;
+        let ring = session.device.alloc((parts * UPDATES) as usize * (HEAD + 2 * samples) * 4)?;
         let full = |var: Var| match run.output(var)? {
             (address, false) => Ok(address),
             (_, true) => Err(Error::Device {
@@ -58,17 +63,17 @@ impl Learner {
             full(objective.losses)?,
             full(objective.times)?,
             samples as u64,
-            ROWS,
+            parts * UPDATES,
         ];
         let function = session.lock().kernels.get("record_step")?;
-        let launch = Launch { function, grid: [1, 1, 1], block: [256, 1, 1], shared: 0, arguments };
+        let launch = Launch { function, grid: [1, 1, 1], block: [256, 1, 1], shared: 0, cluster: 1, arguments };
         run.append(vec![Command::Kernel(launch)]);
-        Ok(Learner { run, params, adam, host, ring, samples, updates: state.step, waiting: vec![] })
+        Ok(Learner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
     }
 
-    /// Launches a step. Gives records only when the ring is full.
+    /// Launches a run. Gives records only when the ring is full.
     pub fn step(&mut self, number: u64) -> Result<Vec<Record>> {
-        let full = self.waiting.len() as u64 >= ROWS;
+        let full = self.waiting.len() as u64 >= self.parts * (UPDATES - 1);
         let records = if full { self.drain()? } else { vec![] };
         self.run.run(number as u32)?;
         self.waiting.push(number);
@@ -85,17 +90,23 @@ impl Learner {
         let ring = from_bytes(&bytes);
         let width = HEAD + 2 * self.samples;
         let config = self.adam.config();
-        let mut records = Vec::with_capacity(self.waiting.len());
-        for number in self.waiting.drain(..) {
-            let row = &ring[u64::from(number as u32) as usize % ROWS as usize * width..][..width];
-            let (times, losses) = row[HEAD..].split_at(self.samples);
-            let applied = row[2] != 0.0;
+        let rows = self.parts * UPDATES;
+        let row = |number: u64| &ring[(u64::from(number as u32) % rows) as usize * width..][..width];
+        let whole = self.waiting.len() / self.parts as usize * self.parts as usize;
+        let mut records = Vec::new();
+        for runs in self.waiting.drain(..whole).collect::<Vec<_>>().chunks(self.parts as usize) {
+            let last = row(runs[runs.len() - 1]);
+            let applied = last[2] != 0.0;
+            let pairs = runs.iter().flat_map(|&number| {
+                let (times, losses) = row(number)[HEAD..].split_at(self.samples);
+                times.iter().copied().zip(losses.iter().copied())
+            });
             records.push(Record {
-                loss: f64::from(row[0]),
-                norm: f64::from(row[1]),
+                loss: runs.iter().map(|&number| f64::from(row(number)[0]) / self.parts as f64).sum(),
+                norm: f64::from(last[1]),
                 rate: config.rate_at(self.updates),
                 applied,
-                samples: times.iter().copied().zip(losses.iter().copied()).collect(),
+                samples: pairs.collect(),
             });
             self.updates += u64::from(applied);
         }

@@ -2,17 +2,19 @@
 
 mod norm;
 mod product;
+mod resident;
 mod sum;
 
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, ConvPlan, Cudnn, Kind, Problem};
-use super::driver::{Address, Buffer, Device, Function, Launch, Module};
+use super::driver::{Address, Buffer, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind, Taps};
 use crate::plan::Step;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
 use norm::chunks;
+pub(super) use resident::Resident;
 use std::collections::HashMap;
 use std::sync::Arc;
 use sum::SumPlan;
@@ -22,6 +24,12 @@ pub(super) enum Command {
     Kernel(Launch),
     Convolution(ConvCall),
     Product(Gemm),
+    /// What follows runs on the second stream, after everything so far.
+    Fork,
+    /// Back to the first stream; the event marks the end of what ran beside.
+    Back(Event),
+    /// Waits for the event that this command marks.
+    Join(usize),
 }
 
 /// How numbers are stored and multiplied.
@@ -43,20 +51,26 @@ impl Numbers {
 
 /// Kernels by name.
 pub(super) struct Kernels {
-    module: Module,
+    modules: Vec<Module>,
     functions: HashMap<String, Function>,
 }
 
 impl Kernels {
-    pub fn new(module: Module) -> Self {
-        Kernels { module, functions: HashMap::new() }
+    pub fn new(modules: Vec<Module>) -> Self {
+        Kernels { modules, functions: HashMap::new() }
     }
 
     pub fn get(&mut self, name: &str) -> Result<Function> {
         if let Some(function) = self.functions.get(name) {
             return Ok(*function);
         }
-        let function = self.module.function(name)?;
+        let missing = || Error::Device {
+            what: format!("finding kernel {name}"),
+            problem: "no program has it".into(),
+            hint: "this is a defect of softdiff".into(),
+        };
+        let mut found = self.modules.iter().map(|module| module.function(name));
+        let function = found.find_map(|function| function.ok()).ok_or_else(missing)?;
         self.functions.insert(name.into(), function);
         Ok(function)
     }
@@ -90,7 +104,11 @@ pub(super) struct Lowering<'a> {
     pub step: Address,
     pub seed: u64,
     pub tables: Vec<Buffer>,
+    /// Dropout's decisions that a forward pass leaves for the backward pass, by purpose, threshold and elements.
+    pub masks: HashMap<(u32, u32, usize), Address>,
     pub commands: Vec<Command>,
+    /// What belongs to the step just lowered but may run beside the next ones.
+    pub later: Vec<Command>,
 }
 
 /// The convolution of a node, if it is one.
@@ -111,7 +129,13 @@ fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<P
 }
 
 /// Bytes of scratch memory for a node.
-pub(super) fn scratch(node: &Node, graph: &Graph, numbers: Numbers, cudnn: &mut Cudnn) -> Result<usize> {
+pub(super) fn scratch(
+    node: &Node,
+    graph: &Graph,
+    numbers: Numbers,
+    capability: (i32, i32),
+    cudnn: &mut Cudnn,
+) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
     if let Some(problem) = convolution(&node.op, &shapes, half, numbers != Numbers::F32) {
@@ -123,7 +147,14 @@ pub(super) fn scratch(node: &Node, graph: &Graph, numbers: Numbers, cudnn: &mut 
             let [outer, middle, inner] = op.cut(shapes[0]);
             outer * SumPlan::new(outer, middle, inner).parts * inner * 4
         }
+        Op::GroupNorm(op) if half && Resident::of(shapes[0], op.options.groups, capability).is_some() => 0,
         Op::GroupNorm(_) if half => chunks(shapes[0]).map_or(0, |n| 2 * n) * shapes[0][0] * cut(shapes[0]).1 * 4,
+        Op::GroupNormGradient(op)
+            if numbers.half(graph.precision(node.inputs[3]))
+                && Resident::of(shapes[3], op.options.groups, capability).is_some() =>
+        {
+            0
+        }
         Op::GroupNormGradient(_) => {
             let half = numbers.half(graph.precision(node.inputs[3]));
             let chunks = if half { chunks(shapes[3]).unwrap_or(0) } else { 0 };
@@ -172,7 +203,14 @@ impl Lowering<'_> {
         let function = self.kernels.get(name)?;
         let [grid, block] = [grid, block].map(|sizes| sizes.map(|s| s as u32));
         let arguments = arguments.to_vec();
-        self.commands.push(Command::Kernel(Launch { function, grid, block, shared: shared as u32, arguments }));
+        self.commands.push(Command::Kernel(Launch {
+            function,
+            grid,
+            block,
+            shared: shared as u32,
+            cluster: 1,
+            arguments,
+        }));
         Ok(())
     }
 
@@ -303,7 +341,7 @@ impl Lowering<'_> {
             }
             Op::Sum(op) => {
                 let [outer, middle, inner] = op.cut(shapes[0]);
-                self.sum(kind, ins[0], [outer, middle, inner], scratch, outs[0])?;
+                self.sum(kind, ins[0], [outer, middle, inner], scratch, outs[0], op.scale)?;
             }
             Op::Dropout(op) => {
                 let v = if n.is_multiple_of(8) { 8 } else { 1 };
@@ -320,7 +358,7 @@ impl Lowering<'_> {
                 self.group_norm(&op.options, &io)?;
             }
             Op::GroupNormGradient(op) => {
-                self.group_norm_gradient(&op.options, step, &io)?;
+                self.group_norm_gradient(op, step, &io)?;
             }
             Op::Resample(op) => {
                 let [_, h, w, c] = shapes[0].dims().unwrap_or_default();

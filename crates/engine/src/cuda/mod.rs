@@ -1,9 +1,12 @@
 //! The CUDA backend: the same plans as the CPU's, on cuDNN, cuBLAS and our own kernels, loaded at run time.
 
+mod beside;
+mod ceiling;
 mod cublas;
 mod cudnn;
 mod driver;
 mod executor;
+mod fuse;
 mod learner;
 pub(crate) mod library;
 mod lower;

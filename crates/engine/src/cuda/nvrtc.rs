@@ -26,26 +26,27 @@ library!(
     }
 );
 
-/// All our kernels as one program.
-pub const SOURCE: &str = concat!(
-    include_str!("kernels/common.cuh"),
-    include_str!("kernels/elementwise.cu"),
-    include_str!("kernels/reduce.cu"),
-    include_str!("kernels/group_norm.cu"),
-    include_str!("kernels/image.cu"),
-    include_str!("kernels/optim.cu"),
-    include_str!("kernels/record.cu"),
-);
+/// What every program begins with.
+const COMMON: &str = include_str!("kernels/common.cuh");
 
-/// Compiles [`SOURCE`] for a compute capability.
-pub fn compile((major, minor): (i32, i32)) -> Result<Vec<u8>> {
+/// Our kernels, as programs of similar size that are compiled side by side.
+const PROGRAMS: [&str; 4] = [
+    concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
+    concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
+    include_str!("kernels/group_norm.cu"),
+    include_str!("kernels/norm_resident.cu"),
+];
+
+/// Compiles a program for a compute capability.
+fn compile(program: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::get()?;
     let failed = |what: &str, problem: String| Error::Device {
         what: what.into(),
         problem,
         hint: "this is a defect of softdiff or a compiler too old for this GPU".into(),
     };
-    let source = CString::new(SOURCE).map_err(|e| failed("reading the kernels", e.to_string()))?;
+    let source =
+        CString::new(format!("{COMMON}{program}")).map_err(|e| failed("reading the kernels", e.to_string()))?;
     let architecture = format!("--gpu-architecture=sm_{major}{minor}");
     let options = [architecture.as_str(), "--std=c++17", "-default-device"].map(CString::new);
     let options: Vec<CString> = options.into_iter().flatten().collect();
@@ -76,21 +77,33 @@ pub fn compile((major, minor): (i32, i32)) -> Result<Vec<u8>> {
     }
 }
 
-/// The compiled kernels, from the cache if they are there.
-pub fn cubin(capability: (i32, i32)) -> Result<Vec<u8>> {
+/// The compiled kernels, from the cache if they are there, else compiled side by side.
+pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: valid out-pointers.
     unsafe { (Nvrtc::get()?.version)(&mut major, &mut minor) };
-    let key = format!("kernels-{:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", hash(SOURCE), capability.0, capability.1);
-    if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
-        // A cubin is an ELF file; anything else is a damaged cache.
-        if bytes.starts_with(b"\x7fELF") {
-            return Ok(bytes);
+    let cubin = |program: &str| {
+        let hash = hash(&format!("{COMMON}{program}"));
+        let key = format!("kernels-{hash:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", capability.0, capability.1);
+        if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
+            // A cubin is an ELF file; anything else is a damaged cache.
+            if bytes.starts_with(b"\x7fELF") {
+                return Ok(bytes);
+            }
         }
-    }
-    let bytes = compile(capability)?;
-    store(&key, &bytes);
-    Ok(bytes)
+        let bytes = compile(program, capability)?;
+        store(&key, &bytes);
+        Ok(bytes)
+    };
+    std::thread::scope(|scope| {
+        let threads = PROGRAMS.map(|program| scope.spawn(move || cubin(program)));
+        let failed = || Error::Device {
+            what: "compiling the kernels".into(),
+            problem: "the compiler's thread ended".into(),
+            hint: "try again; if it happens again, report it".into(),
+        };
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(failed()))).collect()
+    })
 }
 
 /// A file of the cache folder: `$SOFTDIFF_CACHE`, else `softdiff` in the user's cache folder.
@@ -131,10 +144,12 @@ mod tests {
             println!("skipped: {error}");
             return;
         }
-        for capability in [(7, 5), (8, 0), (9, 0)] {
-            match compile(capability) {
-                Ok(cubin) => assert!(cubin.starts_with(b"\x7fELF")),
-                Err(error) => panic!("{error}"),
+        for capability in [(7, 5), (8, 0), (9, 0), (12, 0)] {
+            for program in PROGRAMS {
+                match compile(program, capability) {
+                    Ok(cubin) => assert!(cubin.starts_with(b"\x7fELF")),
+                    Err(error) => panic!("{error}"),
+                }
             }
         }
     }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Elements of one block.
 const PIECE: usize = 16_384;
+/// Bytes of what the kernels share: `State` of kernels/optim.cu.
+const STATE_BYTES: usize = 40;
 /// Averages the kernel keeps at most.
 const MOST_EMAS: usize = 4;
 
@@ -21,8 +23,16 @@ pub struct Adam {
     second: DeviceParams,
     /// Averaged parameters, one set per decay.
     pub ema: Vec<DeviceParams>,
-    _pieces: Buffer,
-    _squares: Buffer,
+    _buffers: Vec<Buffer>,
+}
+
+/// What an update waits for.
+#[derive(Clone, Copy)]
+pub(super) struct Accumulation {
+    /// The mean loss; one that is not finite blocks the update.
+    pub loss: Option<Var>,
+    /// Runs whose gradients make one update.
+    pub parts: u64,
 }
 
 impl Adam {
@@ -35,6 +45,19 @@ impl Adam {
         params: &DeviceParams,
         gradients: &[Var],
     ) -> Result<Adam> {
+        Adam::accumulate(session, executor, config, host, params, gradients, Accumulation { loss: None, parts: 1 })
+    }
+
+    /// As [`Adam::attach`], where several runs make an update, or a loss must be finite.
+    pub(super) fn accumulate(
+        session: &Arc<Session>,
+        executor: &mut Executor,
+        config: AdamConfig,
+        host: &Params<f32>,
+        params: &DeviceParams,
+        gradients: &[Var],
+        Accumulation { loss, parts }: Accumulation,
+    ) -> Result<Adam> {
         if config.ema.len() > MOST_EMAS {
             return Err(Error::Device {
                 what: format!("{} averages were asked for", config.ema.len()),
@@ -45,14 +68,16 @@ impl Adam {
         let device = &session.device;
         let mut zeros = host.clone();
         zeros.fill(0.0);
-        let (first, second) = (DeviceParams::new(session, &zeros)?, DeviceParams::new(session, &zeros)?);
+        let (first, second) = (DeviceParams::wide(session, &zeros)?, DeviceParams::wide(session, &zeros)?);
         let ema: Vec<DeviceParams> =
-            config.ema.iter().map(|_| DeviceParams::new(session, host)).collect::<Result<_>>()?;
+            config.ema.iter().map(|_| DeviceParams::wide(session, host)).collect::<Result<_>>()?;
+        let sums = if parts > 1 { Some(DeviceParams::wide(session, &zeros)?) } else { None };
+        let summed = sums.as_ref().map(|s| s.addresses());
         let values = params.addresses();
         let (firsts, seconds) = (first.addresses(), second.addresses());
         let averages: Vec<_> = ema.iter().map(|e| e.addresses()).collect();
         let trainable = params.specs().iter().enumerate().filter(|(_, spec)| spec.trainable);
-        let mut pieces = Vec::new();
+        let (mut pieces, mut fresh) = (Vec::new(), Vec::new());
         for ((index, spec), &gradient) in trainable.zip(gradients) {
             let (gradient, half) = executor.output(gradient)?;
             let n = spec.shape.numel();
@@ -67,24 +92,35 @@ impl Adam {
                 ];
                 words.extend((0..MOST_EMAS).map(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)));
                 words.push(PIECE.min(n - begin) as u64 | u64::from(half) << 32);
+                if let Some(summed) = &summed {
+                    fresh.extend(&words);
+                    words[3] = summed[index].0 + wide;
+                    words[9] = PIECE.min(n - begin) as u64;
+                }
                 pieces.extend(words);
             }
         }
         let count = pieces.len() / (6 + MOST_EMAS);
-        let bytes: Vec<u8> = pieces.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let pieces = device.upload(&bytes)?;
+        let upload = |words: &[u64]| device.upload(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+        let (pieces, fresh) = (upload(&pieces)?, upload(&fresh)?);
         let squares = device.alloc(4 * count)?;
-        let state = device.alloc(32)?;
+        let state = device.alloc(STATE_BYTES)?;
+        let loss = loss.map_or(Ok(0), |loss| executor.output(loss).map(|(address, _)| address))?;
+        let (at, parts) = (executor.step_address(), parts.max(1));
         let mut libraries = session.lock();
         let mut launch = |name: &str, blocks: usize, arguments: Vec<u64>| -> Result<Command> {
             let function = libraries.kernels.get(name)?;
             let (grid, block) = ([blocks as u32, 1, 1], [256, 1, 1]);
-            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, arguments }))
+            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
         };
         let double = |v: f64| v.to_bits();
         let decay = |i: usize| float(config.ema.get(i).copied().unwrap_or(0.0));
-        let commands = vec![
-            launch("gradient_squares", count, vec![squares.address, pieces.address])?,
+        let mut commands = Vec::new();
+        if parts > 1 {
+            commands.push(launch("gradient_add", count, vec![fresh.address, pieces.address, at, parts])?);
+        }
+        commands.extend([
+            launch("gradient_squares", count, vec![squares.address, pieces.address, at, parts])?,
             launch(
                 "gradient_norm",
                 1,
@@ -97,6 +133,9 @@ impl Adam {
                     double(config.beta1),
                     double(config.beta2),
                     double(config.clip.unwrap_or(0.0)),
+                    loss,
+                    at,
+                    parts,
                 ],
             )?,
             launch(
@@ -113,12 +152,16 @@ impl Adam {
                     decay(1),
                     decay(2),
                     decay(3),
+                    at,
+                    parts,
                 ],
             )?,
-        ];
+        ]);
         drop(libraries);
         executor.append(commands);
-        Ok(Adam { config, state, first, second, ema, _pieces: pieces, _squares: squares })
+        let mut buffers = vec![pieces, fresh, squares];
+        buffers.extend(sums.map(DeviceParams::into_values));
+        Ok(Adam { config, state, first, second, ema, _buffers: buffers })
     }
 
     pub(super) fn config(&self) -> &AdamConfig {

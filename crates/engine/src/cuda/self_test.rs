@@ -3,6 +3,7 @@
 use super::{DeviceParams, Executor, Numbers, Session};
 use crate::examples::EXAMPLES;
 use crate::rng::Stream;
+use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Precision, Result, Shape, Var, cpu};
 use std::sync::Arc;
 
@@ -55,6 +56,11 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let failure = error.as_ref().err().map(|e| e.to_string());
     let error = error.unwrap_or(f64::NAN);
     let name = "noise and dropout masks are bit-identical".into();
+    checks.push(Check { name, numbers: Numbers::F32, error, limit: 0.0, failure });
+    let error = order_difference(session);
+    let failure = error.as_ref().err().map(|e| e.to_string());
+    let error = error.unwrap_or(f64::NAN);
+    let name = "batches gathered on the device are bit-identical".into();
     checks.push(Check { name, numbers: Numbers::F32, error, limit: 0.0, failure });
     checks
 }
@@ -137,6 +143,30 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     for var in outputs {
         let found = device.get(var)?;
         different += found.iter().zip(host.get(var)?).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    }
+    Ok(different as f64)
+}
+
+/// How many values of shuffled batches differ from the host's, over several epochs.
+fn order_difference(session: &Arc<Session>) -> Result<f64> {
+    let (batch, size, count, purpose) = (7, 5, 23, 0x6461);
+    let mut g = Graph::new();
+    let x = g.input("x", [batch, size])?;
+    let y = g.scale(x, 1.0)?;
+    let params = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
+    let mut device = Executor::new(session, &g, &[y], &params, Numbers::F32, 0)?;
+    let pictures: Vec<u8> = (0..count * size).map(|i| (i * 37 % 256) as u8).collect();
+    let order = Shuffled { picture_size: size, seed: 99, purpose };
+    device.feed("x", &pictures, &order)?;
+    let mut different = 0;
+    for run in 0..12 {
+        device.run(run)?;
+        let found = device.get(y)?;
+        for (slot, found) in found.chunks_exact(size).enumerate() {
+            let chosen = order.at(u64::from(run) * batch as u64 + slot as u64, count as u64) as usize;
+            let wanted = pictures[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
+            different += found.iter().zip(wanted).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        }
     }
     Ok(different as f64)
 }

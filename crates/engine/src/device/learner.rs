@@ -2,8 +2,9 @@
 
 use super::Device;
 use crate::cuda::{self, DeviceParams, Numbers};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::optim::{Adam, global_norm};
+use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Var, cpu};
 
 /// What is learnt from in a graph.
@@ -86,16 +87,9 @@ impl Learner {
                 On::Cpu(OnCpu { run, params, adam, seed, vars, gradients, accumulate, sums, loss: 0.0, samples })
             }
             Device::Cuda(session) => {
-                if accumulate > 1 {
-                    return Err(Error::Device {
-                        what: format!("{accumulate} steps per update were asked for"),
-                        problem: "a GPU makes an update of every step".into(),
-                        hint: "set train.accumulate = 1 and a larger train.batch".into(),
-                    });
-                }
                 let values = DeviceParams::new(session, &params)?;
                 let run = cuda::Executor::new(session, graph, &outputs, &values, numbers, seed)?;
-                On::Cuda(cuda::Learner::new(session, run, objective, params, values, &adam)?)
+                On::Cuda(cuda::Learner::new(session, run, objective, params, values, &adam, accumulate.max(1))?)
             }
         };
         Ok(Learner { on, records: vec![] })
@@ -114,6 +108,15 @@ impl Learner {
         match &mut self.on {
             On::Cpu(cpu) => cpu.run.set(name, values),
             On::Cuda(cuda) => cuda.run.set(name, values),
+        }
+    }
+
+    /// Lets a GPU fill the input `name` by itself, from `pictures` (values of one byte, given as 0 to 1) in this order:
+    /// run `r` sees places `r * batch` and on. False if the caller has to go on setting it.
+    pub fn feed(&mut self, name: &str, pictures: &[u8], order: &Shuffled) -> Result<bool> {
+        match &mut self.on {
+            On::Cpu(_) => Ok(false),
+            On::Cuda(cuda) => cuda.run.feed(name, pictures, order),
         }
     }
 

@@ -154,10 +154,11 @@ impl Operation for Conv2d {
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {
-        let dy = only(dy)?;
+        // A gradient that is nothing but a scaled tensor is taken apart, so that the scaled tensor need not exist.
+        let (factor, dy) = g.scaled(only(dy)?).unwrap_or((1.0, only(dy)?));
         let (x, w) = (node.inputs[0], node.inputs[1]);
         let (image, weight) = (g.shape(x).clone(), g.shape(w).clone());
-        let (window, scale) = (self.window, self.scale);
+        let (window, scale) = (self.window, factor * self.scale);
         let filters = weight[0];
         let mut gradients = vec![None; node.inputs.len()];
         if wanted[0] {
@@ -167,8 +168,7 @@ impl Operation for Conv2d {
             gradients[1] = Some(g.apply1(Conv2dWeightGradient { window, scale, weight }, &[x, dy])?);
         }
         if self.bias && wanted[2] {
-            let sum = g.sum_axes(dy, 0..3)?;
-            let sum = if scale == 1.0 { sum } else { g.scale(sum, scale)? };
+            let sum = g.scaled_sum(dy, 0..3, scale)?;
             gradients[2] = Some(g.reshape(sum, [filters])?);
         }
         if self.residual && wanted[wanted.len() - 1] {

@@ -28,7 +28,7 @@ impl Graph {
     }
 
     /// `(factor, source)` if `x` is nothing but a scaled tensor.
-    fn scaled(&self, x: Var) -> Option<(f64, Var)> {
+    pub(crate) fn scaled(&self, x: Var) -> Option<(f64, Var)> {
         let Leaf::Computed(index) = self.leaf(x) else { return None };
         let node = &self.nodes()[*index];
         match (&node.op, &node.inputs[..]) {
@@ -379,6 +379,7 @@ impl Operation for Unary {
         call.outputs[0].par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(out, x)| match self.function {
             // A constant argument lets each function have a loop of its own.
             Function::Silu => map_silu(x, out),
+            Function::Relu => map_relu(x, out),
             f => out.iter_mut().zip(x).for_each(|(out, &x)| *out = f.value(x)),
         });
     }
@@ -387,6 +388,12 @@ impl Operation for Unary {
 vectorized! {
     fn map_silu<T: Scalar>(x: &[T], out: &mut [T]) {
         out.iter_mut().zip(x).for_each(|(out, &x)| *out = Function::Silu.value(x));
+    }
+}
+
+vectorized! {
+    fn map_relu<T: Scalar>(x: &[T], out: &mut [T]) {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = Function::Relu.value(x));
     }
 }
 

@@ -16,9 +16,17 @@ pub struct GroupNorm {
 }
 
 /// `dx, dgamma, dbeta` (and `dshift`) of [`GroupNorm`] from `mean, inverse deviation, dy` and its inputs.
+///
+/// A backend may fuse into it what follows: tensors added to `dx`, and the sums of the result over all pixels.
 #[derive(Clone, Debug)]
 pub struct GroupNormGradient {
     pub(crate) options: NormOptions,
+    /// Factors of the last inputs, which are added to `dx`.
+    pub(crate) addends: Vec<f64>,
+    /// If there is a factor: it times the sum of `dx` per channel is an output after the others.
+    pub(crate) sums: Option<f64>,
+    /// If there is a number: only so many channels of `dx` are the first output, and the others are the last.
+    pub(crate) split: Option<usize>,
 }
 
 /// How a group norm is computed.
@@ -108,7 +116,8 @@ impl Operation for GroupNorm {
         };
         let mut inputs = vec![node.outputs[1], node.outputs[2], dy];
         inputs.extend(&node.inputs);
-        let gradients = g.apply(GroupNormGradient { options: self.options }, &inputs)?;
+        let gradients =
+            g.apply(GroupNormGradient { options: self.options, addends: vec![], sums: None, split: None }, &inputs)?;
         Ok(gradients.into_iter().map(Some).collect())
     }
 
@@ -201,20 +210,34 @@ impl Operation for GroupNormGradient {
     const DIFFERENTIABLE: bool = false;
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+        let (inputs, addends) = inputs.split_at(inputs.len().saturating_sub(self.addends.len()));
         if !matches!(inputs.len(), 6 | 7) {
             return Err(format!("takes 6 or 7 inputs, not {}", inputs.len()));
         }
         check(&inputs[3..], &self.options)?;
+        addends.iter().try_for_each(|addend| expect_same("addend and input", addend, inputs[3]))?;
         let statistics = Shape::from([inputs[3][0], self.options.groups]);
         expect_same("mean", inputs[0], &statistics)?;
         expect_same("inverse deviation", inputs[1], &statistics)?;
         expect_same("gradient and input", inputs[2], inputs[3])?;
-        Ok(inputs[3..].iter().map(|&s| s.clone()).collect())
+        let channels = cut(inputs[3]).1;
+        let sums = self.sums.map(|_| Shape::from([channels]));
+        let mut outputs: Vec<Shape> = inputs[3..].iter().map(|&s| s.clone()).chain(sums).collect();
+        if let Some(first) = self.split {
+            let rest = channels.checked_sub(first).ok_or("is split behind its last channel")?;
+            let part = |count: usize| Shape::from([&inputs[3][..inputs[3].len() - 1], &[count]].concat());
+            outputs[0] = part(first);
+            outputs.push(part(rest));
+        }
+        Ok(outputs)
     }
 
     fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
         let mut precisions = vec![Precision::Full; outputs];
         precisions[0] = inputs[3];
+        if self.split.is_some() {
+            precisions[outputs - 1] = inputs[3];
+        }
         precisions
     }
 
@@ -227,10 +250,15 @@ impl Operation for GroupNormGradient {
         let batch = call.input_shapes[3][0];
         let NormOptions { groups, silu, mask, .. } = self.options;
         let mask = mask.map(|mask| (mask, call.stream(mask.purpose)));
-        let [mean, inverse, dy, x, gamma, beta, shift @ ..] = call.inputs else { return };
+        let (inputs, addends) = call.inputs.split_at(call.inputs.len() - self.addends.len());
+        let [mean, inverse, dy, x, gamma, beta, shift @ ..] = inputs else { return };
         let shift = shift.first();
-        let (dx, rest) = call.outputs.split_at_mut(1);
-        let (affine, dshift) = rest.split_at_mut(2);
+        let (first, rest) = call.outputs.split_at_mut(1);
+        let (rest, second) = rest.split_at_mut(rest.len() - usize::from(self.split.is_some()));
+        let (affine, rest) = rest.split_at_mut(2);
+        let mut joined = vec![T::ZERO; if self.split.is_some() { x.len() } else { 0 }];
+        let dx: &mut [T] = if self.split.is_some() { &mut joined } else { &mut *first[0] };
+        let (dshift, sums) = rest.split_at_mut(usize::from(shift.is_some()));
         let (gammas, scratch) = call.scratch.split_at_mut(batch * channels);
         let (betas, masked) = scratch.split_at_mut(batch * channels);
         let size = pixels * channels;
@@ -245,7 +273,7 @@ impl Operation for GroupNormGradient {
             }
             None => dy,
         };
-        let images = dx[0].par_chunks_mut(size).zip(x.par_chunks(size)).zip(dy.par_chunks(size));
+        let images = dx.par_chunks_mut(size).zip(x.par_chunks(size)).zip(dy.par_chunks(size));
         let partials = gammas.par_chunks_mut(channels).zip(betas.par_chunks_mut(channels));
         images.zip(partials).enumerate().for_each(|(n, (((dx, x), dy), (dgamma, dbeta)))| {
             let per_group = channels / groups;
@@ -282,10 +310,26 @@ impl Operation for GroupNormGradient {
             channel_sums(partial, total);
         }
         if let [dshift] = dshift {
-            dshift.par_chunks_mut(channels).zip(dx[0].par_chunks(size)).for_each(|(dshift, dx)| {
+            dshift.par_chunks_mut(channels).zip(dx.par_chunks(size)).for_each(|(dshift, dx)| {
                 dshift.fill(T::ZERO);
                 channel_sums(dx, dshift);
             });
+        }
+        for (&factor, addend) in self.addends.iter().zip(addends) {
+            let factor = T::from_f64(factor);
+            dx.iter_mut().zip(*addend).for_each(|(dx, &addend)| *dx += factor * addend);
+        }
+        if let (Some(factor), [sums]) = (self.sums, sums) {
+            sums.fill(T::ZERO);
+            channel_sums(dx, sums);
+            sums.iter_mut().for_each(|sum| *sum *= T::from_f64(factor));
+        }
+        if let (Some(count), [second]) = (self.split, second) {
+            let rows = first[0].chunks_exact_mut(count).zip(second.chunks_exact_mut(channels - count));
+            for ((first, second), row) in rows.zip(joined.chunks_exact(channels)) {
+                first.copy_from_slice(&row[..count]);
+                second.copy_from_slice(&row[count..]);
+            }
         }
     }
 }

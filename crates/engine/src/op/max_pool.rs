@@ -1,6 +1,7 @@
 //! Max pooling.
 
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same, only};
+use crate::cpu::simd::vectorized;
 use crate::error::Result;
 use crate::{Graph, Node, Scalar, Shape, Var};
 use rayon::prelude::*;
@@ -80,10 +81,26 @@ impl Operation for MaxPool {
         let x = call.inputs[0];
         call.outputs[0].par_chunks_mut(ow * c).enumerate().for_each(|(row, out)| {
             let image = &x[row / oh * h * w * c..][..h * w * c];
-            for (i, out) in out.iter_mut().enumerate() {
-                *out = image[self.argmax(image, [h, w, c], row % oh, i / c, i % c)];
+            for (column, out) in out.chunks_exact_mut(c).enumerate() {
+                let (rows, columns) = (self.window(row % oh, h), self.window(column, w));
+                // A window has at least one pixel inside, since the padding is smaller than the kernel.
+                out.copy_from_slice(&image[(rows.start * w + columns.start) * c..][..c]);
+                for iy in rows {
+                    for ix in columns.clone() {
+                        keep_larger(&image[(iy * w + ix) * c..][..c], out);
+                    }
+                }
             }
         });
+    }
+}
+
+vectorized! {
+    /// The larger of each pair; a NaN wins and stays.
+    fn keep_larger<T: Scalar>(x: &[T], out: &mut [T]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = if x > *out || x.partial_cmp(&x).is_none() { x } else { *out };
+        }
     }
 }
 

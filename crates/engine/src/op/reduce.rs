@@ -1,16 +1,17 @@
 //! Sums over dimensions, and their adjoint.
 
-use super::{Call, Operation, expect_inputs, only};
+use super::{Call, Op, Operation, expect_inputs, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Leaf, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Sums the dimensions `axes`, which stay with size 1.
+/// `scale` times the sum over the dimensions `axes`, which stay with size 1.
 #[derive(Clone, Debug)]
 pub struct Sum {
     pub(crate) axes: Range<usize>,
+    pub(crate) scale: f64,
 }
 
 /// Repeats dimensions of size 1 up to `shape`.
@@ -22,7 +23,29 @@ pub struct Expand {
 impl Graph {
     /// Sums the dimensions `axes`, which stay with size 1.
     pub fn sum_axes(&mut self, x: Var, axes: Range<usize>) -> Result<Var> {
-        self.apply1(Sum { axes }, &[x])
+        self.scaled_sum(x, axes, 1.0)
+    }
+
+    /// `scale` times the sum over `axes`. The same sum asked for again is not computed again.
+    pub(crate) fn scaled_sum(&mut self, x: Var, axes: Range<usize>, scale: f64) -> Result<Var> {
+        let made = match self.leaf(x) {
+            Leaf::Computed(index) => *index,
+            _ => 0,
+        };
+        let same = |node: &&Node| matches!(&node.op, Op::Sum(op) if op.axes == axes && op.scale == scale);
+        if let Some(node) = self.nodes()[made..].iter().filter(same).find(|node| node.inputs[0] == x) {
+            return Ok(node.outputs[0]);
+        }
+        // Sums of a slice of channels are a slice of the sums; its neighbours are likely to be asked for too.
+        if let Some(Node { op: Op::SliceChannels(op), inputs, .. }) = self.nodes().get(made)
+            && matches!(self.leaf(x), Leaf::Computed(_))
+            && axes.end < self.shape(x).len()
+        {
+            let (whole, first, count) = (inputs[0], op.first, op.count);
+            let sums = self.scaled_sum(whole, axes, scale)?;
+            return self.slice_channels(sums, first, count);
+        }
+        self.apply1(Sum { axes, scale }, &[x])
     }
 
     /// The sum of all elements, as a scalar.
@@ -84,7 +107,8 @@ impl Operation for Sum {
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         let shape = g.shape(node.inputs[0]).clone();
-        Ok(vec![Some(g.expand(only(dy)?, shape)?)])
+        let dy = if self.scale == 1.0 { only(dy)? } else { g.scale(only(dy)?, self.scale)? };
+        Ok(vec![Some(g.expand(dy, shape)?)])
     }
 
     fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
@@ -95,6 +119,10 @@ impl Operation for Sum {
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
         let [_, middle, inner] = self.cut(call.input_shapes[0]);
         sum_middle(call.inputs[0], middle, inner, call.scratch, call.outputs[0]);
+        if self.scale != 1.0 {
+            let scale = T::from_f64(self.scale);
+            call.outputs[0].iter_mut().for_each(|sum| *sum *= scale);
+        }
     }
 }
 

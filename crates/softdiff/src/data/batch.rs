@@ -1,6 +1,6 @@
 //! Which pictures a training step sees, as a pure function of (seed, step, slot): nothing to save, nothing to restore.
 
-use super::{Dataset, Permutation};
+use super::{Dataset, Shuffled};
 use rayon::prelude::*;
 use softdiff_engine::rng::Stream;
 
@@ -54,10 +54,13 @@ impl<'a> Batches<'a> {
     /// The picture in place `slot` of step `step`. Every epoch sees every picture once, in an order of its own; a batch may
     /// reach from one epoch into the next.
     pub fn index(&self, step: u64, slot: usize) -> usize {
-        let n = self.dataset.len() as u64;
         let seen = step * self.size as u64 + slot as u64;
-        let stream = Stream { seed: self.seed, purpose: PURPOSE_ORDER, step: (seen / n) as u32 };
-        Permutation::new(stream, n).at(seen % n) as usize
+        self.order().at(seen, self.dataset.len() as u64) as usize
+    }
+
+    /// The order of the pictures, for a device that gathers them by itself.
+    pub fn order(&self) -> Shuffled {
+        Shuffled { picture_size: self.dataset.picture_size(), seed: self.seed, purpose: PURPOSE_ORDER }
     }
 
     /// Whether the picture in place `slot` of step `step` is mirrored.

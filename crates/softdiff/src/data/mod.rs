@@ -38,7 +38,7 @@ pub use dataset::{Dataset, Statistics};
 pub use error::{DataError, FileError};
 pub use load::{LoadOptions, OnBad, Skipped};
 pub use npz::write as write_npz;
-pub use order::Permutation;
+pub use order::{Permutation, Shuffled};
 pub use pictures::Pictures;
 pub use source::{Source, Split};
 pub use survey::Survey;

@@ -34,5 +34,15 @@ pub fn read(bytes: &[u8]) -> Result<Pickle, ImportError> {
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::PickleLimit { offset: 0, what: "bytes", limit: MAX_BYTES as u64 });
     }
-    machine::Machine::new(bytes).run()
+    let (pickle, end) = machine::Machine::new(bytes).run()?;
+    match bytes.len() as u64 - end {
+        0 => Ok(pickle),
+        left => Err(ImportError::PickleLeftover { offset: end - 1, left, what: "bytes after it" }),
+    }
+}
+
+/// Reads the pickle that `bytes` begin with, and says where it ends.
+pub fn read_first(bytes: &[u8]) -> Result<(Pickle, usize), ImportError> {
+    let (pickle, end) = machine::Machine::new(bytes.get(..MAX_BYTES).unwrap_or(bytes)).run()?;
+    Ok((pickle, end as usize))
 }

@@ -5,6 +5,7 @@
 
 mod dtype;
 mod layout;
+mod legacy;
 
 pub use dtype::{DType, Numbers};
 
@@ -39,9 +40,7 @@ pub struct TorchTensor {
 
 /// An open checkpoint.
 pub struct TorchFile<'a> {
-    archive: Archive<'a>,
-    /// The folder inside the archive that holds everything.
-    folder: String,
+    content: Content<'a>,
     pickle: Pickle,
     /// Storages whose CRC was checked.
     storages: RefCell<HashMap<String, &'a [u8]>>,
@@ -49,7 +48,29 @@ pub struct TorchFile<'a> {
     spent: Cell<u64>,
 }
 
+/// Where the storages lie.
+enum Content<'a> {
+    /// In the archive, all under one folder.
+    Zip { archive: Archive<'a>, folder: String },
+    /// One after the other behind the pickles of the old format, by key.
+    Legacy(HashMap<String, &'a [u8]>),
+}
+
 impl<'a> TorchFile<'a> {
+    /// Reads either format.
+    pub fn open_any(bytes: &'a [u8]) -> Result<Self, ImportError> {
+        if !bytes.starts_with(LEGACY_MAGIC) {
+            return TorchFile::open(bytes);
+        }
+        let (pickle, storages) = legacy::read(&bytes[LEGACY_MAGIC.len()..])?;
+        Ok(TorchFile::new(bytes, Content::Legacy(storages), pickle))
+    }
+
+    fn new(bytes: &'a [u8], content: Content<'a>, pickle: Pickle) -> Self {
+        let budget = (bytes.len() as u64).saturating_mul(MAX_EXPANSION).max(MIN_BUDGET);
+        TorchFile { content, pickle, storages: RefCell::default(), budget, spent: Cell::new(0) }
+    }
+
     /// Reads the archive's directory and its pickle.
     pub fn open(bytes: &'a [u8]) -> Result<Self, ImportError> {
         if bytes.starts_with(LEGACY_MAGIC) {
@@ -66,8 +87,7 @@ impl<'a> TorchFile<'a> {
             }
         }
         let pickle = pickle::read(archive.read(&format!("{folder}/data.pkl"))?)?;
-        let budget = (bytes.len() as u64).saturating_mul(MAX_EXPANSION).max(MIN_BUDGET);
-        Ok(TorchFile { archive, folder, pickle, storages: RefCell::default(), budget, spent: Cell::new(0) })
+        Ok(TorchFile::new(bytes, Content::Zip { archive, folder }, pickle))
     }
 
     /// The outermost value of the pickle.
@@ -131,7 +151,13 @@ impl<'a> TorchFile<'a> {
         if let Some(bytes) = self.storages.borrow().get(key) {
             return Ok(bytes);
         }
-        let bytes = self.archive.read(&format!("{}/data/{key}", self.folder))?;
+        let bytes = match &self.content {
+            Content::Zip { archive, folder } => archive.read(&format!("{folder}/data/{key}"))?,
+            Content::Legacy(storages) => {
+                let missing = || ArchiveError::MissingEntry { name: shown(key) };
+                storages.get(key).copied().ok_or_else(missing)?
+            }
+        };
         self.storages.borrow_mut().insert(key.to_string(), bytes);
         Ok(bytes)
     }

@@ -8,7 +8,7 @@ use softdiff_engine::{Device, Graph, Var};
 
 /// Pictures at a time: on a GPU enough to fill it, on a CPU few enough to stay near the caches.
 const BATCH_GPU: usize = 128;
-const BATCH_CPU: usize = 8;
+const BATCH_CPU: usize = 4;
 
 /// Computes features in f32 on any device, never rounded to TF32.
 pub struct Extractor {

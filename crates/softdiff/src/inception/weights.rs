@@ -157,7 +157,7 @@ fn from_safetensors(bytes: &[u8]) -> Result<HashMap<String, Tensor>, String> {
 }
 
 fn from_torch(bytes: &[u8]) -> Result<HashMap<String, Tensor>, ImportError> {
-    let file = TorchFile::open(bytes)?;
+    let file = TorchFile::open_any(bytes)?;
     let mut tensors = HashMap::new();
     for entry in file.root().entries()? {
         let (name, node) = entry?;

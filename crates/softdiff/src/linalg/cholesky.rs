@@ -47,6 +47,21 @@ impl Cholesky {
         x
     }
 
+    /// `L^-1`, for many right-hand sides at once.
+    pub fn inverse_lower(&self) -> Matrix {
+        let n = self.lower.rows();
+        let mut inverse = Matrix::zeros(n, n);
+        let mut unit = vec![0.0; n];
+        for j in 0..n {
+            unit[j] = 1.0;
+            for (i, value) in self.solve_lower(&unit).into_iter().enumerate() {
+                inverse[(i, j)] = value;
+            }
+            unit[j] = 0.0;
+        }
+        inverse
+    }
+
     /// `A^-1 b`.
     pub fn solve(&self, b: &[f64]) -> Vec<f64> {
         let mut x = self.solve_lower(b);

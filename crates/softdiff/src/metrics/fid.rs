@@ -5,6 +5,8 @@
 //! rank, so the directions in which few pictures have no spread add no rounding noise.
 
 use super::{MetricError, Statistics};
+use crate::data::Dataset;
+use crate::inception::{Extractor, FEATURES};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
 use softdiff_engine::cpu::product::inner_products;
 
@@ -58,6 +60,43 @@ impl FidReference {
         inner_products(half.values(), self.factor.values(), n, whole.values_mut());
         Ok(symmetric_eigenvalues(&whole)?.iter().map(|value| value.max(0.0).sqrt()).sum())
     }
+}
+
+/// FID of sets of pictures against one reference, for a trainer that asks again and again.
+pub struct Fid {
+    extractor: Extractor,
+    reference: FidReference,
+}
+
+impl Fid {
+    /// Computes the reference's features with `extractor`, which stays for the pictures to come.
+    pub fn new(mut extractor: Extractor, reference: &Dataset) -> Result<Fid, MetricError> {
+        let size = [reference.height(), reference.width(), reference.channels()];
+        let statistics = statistics_of(&mut extractor, reference.pixels(), size)?;
+        Fid::with_statistics(extractor, &statistics)
+    }
+
+    /// Against statistics that are known already.
+    pub fn with_statistics(extractor: Extractor, reference: &Statistics) -> Result<Fid, MetricError> {
+        Ok(Fid { extractor, reference: FidReference::new(reference)? })
+    }
+
+    /// FID of 8-bit pictures (NHWC).
+    pub fn of(&mut self, pictures: &[u8], height: usize, width: usize, channels: usize) -> Result<f64, MetricError> {
+        let statistics = statistics_of(&mut self.extractor, pictures, [height, width, channels])?;
+        self.reference.distance(&statistics)
+    }
+}
+
+fn statistics_of(extractor: &mut Extractor, pictures: &[u8], size: [usize; 3]) -> Result<Statistics, MetricError> {
+    let mut statistics = Statistics::new(FEATURES);
+    let mut outcome = Ok(());
+    extractor.each_batch(pictures, size, &mut |batch| {
+        if outcome.is_ok() {
+            outcome = statistics.add(batch);
+        }
+    })?;
+    outcome.map(|()| statistics)
 }
 
 #[cfg(test)]

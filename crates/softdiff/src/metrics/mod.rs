@@ -21,7 +21,7 @@ mod statistics_file;
 pub use cache::StatisticsCache;
 pub use error::MetricError;
 pub use evaluation::{Comparison, Evaluation, Measured, compare};
-pub use fid::{FidReference, fid};
+pub use fid::{Fid, FidReference, fid};
 pub use fid_infinity::{FidInfinity, fid_infinity};
 pub use kid::{Kid, KidOptions, kid, polynomial_mmd2};
 pub use nearest::{Memorisation, Nearest, memorisation, nearest};

@@ -1,11 +1,13 @@
 //! Trained models: a network with weights, the path it was trained on, and where that path starts.
 
 mod denoiser;
+mod export;
 mod generate;
 mod on_device;
 mod open;
 
 pub use denoiser::{Condition, NetworkDenoiser};
+pub use export::ModelManifest;
 pub use generate::{Generation, Generator, to_bytes};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

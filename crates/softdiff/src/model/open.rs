@@ -1,6 +1,7 @@
 //! Models from disk: a run, one of its checkpoints, or an exported model.
 
 use super::Condition;
+use super::export::checked_manifest;
 use crate::checkpoint::{CheckpointError, Checkpoints, Identity, Retention, Stored};
 use crate::network::UNetConfig;
 use crate::objective::Head;
@@ -69,6 +70,14 @@ pub enum ModelError {
         /// What is wrong.
         problem: String,
     },
+    /// A folder that cannot be written.
+    #[error("cannot write {}: {problem}; check the folder and the free space", file.display())]
+    Unwritable {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A bad recipe.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
@@ -108,10 +117,14 @@ impl Model {
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
         let template = Params::<f32>::zeros(&network.graph(1)?.0);
-        let weights = weights.unwrap_or(recipe.sample.weights);
+        let mut weights = weights.unwrap_or(recipe.sample.weights);
         let exported = root.join(WEIGHTS);
         let (params, step) = if step.is_none() && exported.is_file() {
-            (read_weights(&exported, template)?, recipe.train.steps)
+            let manifest = checked_manifest(&root)?;
+            if let Some(manifest) = &manifest {
+                weights = manifest.weights.parse().unwrap_or(weights);
+            }
+            (read_weights(&exported, template)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step))
         } else {
             let stored = find_checkpoint(&folder, step)?;
             let average = match weights {

@@ -179,9 +179,12 @@ impl<'a> Builder<'a> {
         let mask = Some(Mask { rate: self.dropout, purpose: DROPOUT + self.dropouts });
         let options = NormOptions { groups: groups(filters), epsilon: EPSILON, silu: true, mask };
         let h = self.graph.group_norm_with(h, gamma, beta, Some(shift), options)?;
-        let (weight, bias) = self.conv_params(h, ["conv1.", "Conv_1."], 3, filters, 0.0)?;
+        let (weight, mut bias) = self.conv_params(h, ["conv1.", "Conv_1."], 3, filters, 0.0)?;
         if channels != filters || resampling != Resampling::None {
-            x = self.conv(x, ["skip.", "Conv_2."], 1, filters, 1.0, Window::same(1))?;
+            let (skip, skip_bias) = self.conv_params(x, ["skip.", "Conv_2."], 1, filters, 1.0)?;
+            x = self.graph.conv2d(x, skip, None, Window::same(1))?;
+            // Both biases are added where the branches meet.
+            bias = self.graph.add(bias, skip_bias)?;
         }
         self.graph.residual_conv2d(h, weight, Some(bias), x, Window::same(3), FRAC_1_SQRT_2)
     }

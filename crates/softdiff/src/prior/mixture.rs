@@ -1,13 +1,13 @@
 //! A mixture of Gaussians with full covariances, fitted by expectation and maximisation.
 
 use super::PriorError;
-use crate::linalg::{Cholesky, LinalgError, Matrix, squared_distance};
+use crate::linalg::{Cholesky, LinalgError, Matrix, dot, squared_distance};
 use crate::random::Stream;
 use rayon::prelude::*;
 
 const MAX_ITERATIONS: usize = 200;
-/// Gain of the mean log-likelihood below which iteration stops.
-const TOLERANCE: f64 = 1e-7;
+/// Gain of the mean log-likelihood below which iteration stops: what is left tells nothing about the data.
+const TOLERANCE: f64 = 1e-4;
 /// Part of the mean variance added to every variance, so that no component collapses onto a point.
 const RIDGE: f64 = 1e-6;
 
@@ -102,30 +102,25 @@ impl Mixture {
 
     /// The share of each component in each point, and the mean log-likelihood.
     fn expected_shares(&self, points: &Matrix) -> Result<(Matrix, f64), PriorError> {
-        let factors: Vec<Cholesky> =
-            self.components.iter().map(|c| Cholesky::new(&c.covariance)).collect::<Result<_, _>>()?;
         let constant = -0.5 * points.cols() as f64 * std::f64::consts::TAU.ln();
-        let rows: Vec<(Vec<f64>, f64)> = (0..points.rows())
-            .into_par_iter()
-            .map(|i| {
-                let logs: Vec<f64> = self
-                    .components
-                    .iter()
-                    .zip(&factors)
-                    .map(|(component, factor)| {
-                        let away: Vec<f64> = points.row(i).iter().zip(&component.mean).map(|(x, m)| x - m).collect();
-                        let white = factor.solve_lower(&away);
-                        let quadratic: f64 = white.iter().map(|w| w * w).sum();
-                        component.weight.ln() + constant - 0.5 * (quadratic + factor.log_determinant())
-                    })
-                    .collect();
-                let top = logs.iter().copied().fold(f64::MIN, f64::max);
-                let sum: f64 = logs.iter().map(|l| (l - top).exp()).sum();
-                (logs.iter().map(|l| (l - top).exp() / sum).collect(), top + sum.ln())
-            })
-            .collect();
-        let likelihood = rows.iter().map(|(_, l)| l).sum::<f64>() / points.rows() as f64;
-        Ok((Matrix::from_fn(points.rows(), self.components.len(), |i, k| rows[i].0[k]), likelihood))
+        let of_component = |component: &Component| -> Result<Vec<f64>, PriorError> {
+            let factor = Cholesky::new(&component.covariance)?;
+            let white = points.centred(&component.mean).times_transposed(&factor.inverse_lower());
+            let rest = component.weight.ln() + constant - 0.5 * factor.log_determinant();
+            Ok((0..points.rows()).map(|i| rest - 0.5 * dot(white.row(i), white.row(i))).collect())
+        };
+        let logs: Vec<Vec<f64>> = self.components.par_iter().map(of_component).collect::<Result<_, _>>()?;
+        let mut shares = Matrix::zeros(points.rows(), self.components.len());
+        let mut likelihood = 0.0;
+        for i in 0..points.rows() {
+            let top = logs.iter().map(|logs| logs[i]).fold(f64::MIN, f64::max);
+            let row = shares.row_mut(i);
+            row.iter_mut().zip(&logs).for_each(|(share, logs)| *share = (logs[i] - top).exp());
+            let sum: f64 = row.iter().sum();
+            row.iter_mut().for_each(|share| *share /= sum);
+            likelihood += top + sum.ln();
+        }
+        Ok((shares, likelihood / points.rows() as f64))
     }
 }
 
@@ -134,20 +129,23 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
     let (images, dimensions) = (points.rows(), points.cols());
     let component = |k: usize| -> Result<Component, PriorError> {
         let total: f64 = (0..images).map(|i| shares[(i, k)]).sum::<f64>().max(f64::MIN_POSITIVE);
-        let mean: Vec<f64> = points
-            .transposed_times_vector(&(0..images).map(|i| shares[(i, k)]).collect::<Vec<_>>())
-            .iter()
-            .map(|sum| sum / total)
-            .collect();
+        // In many dimensions most points have no share in most components, to the last digit.
+        let parts =
+            (0..images).map(|i| (i, shares[(i, k)] / total)).filter(|(_, part)| *part > f64::EPSILON * f64::EPSILON);
+        let parts: Vec<(usize, f64)> = parts.collect();
+        let mut mean = vec![0.0; dimensions];
+        for &(i, part) in &parts {
+            mean.iter_mut().zip(points.row(i)).for_each(|(mean, x)| *mean += part * x);
+        }
         let weighted =
-            Matrix::from_fn(images, dimensions, |i, j| (shares[(i, k)] / total).sqrt() * (points[(i, j)] - mean[j]));
+            Matrix::from_fn(parts.len(), dimensions, |p, j| parts[p].1.sqrt() * (points[(parts[p].0, j)] - mean[j]));
         let mut covariance = weighted.transposed_times(&weighted);
         for j in 0..dimensions {
             covariance[(j, j)] += ridge;
         }
         Ok(Component::new(total / images as f64, mean, covariance)?)
     };
-    let components = (0..shares.cols()).map(component).collect::<Result<Vec<_>, _>>()?;
+    let components = (0..shares.cols()).into_par_iter().map(component).collect::<Result<Vec<_>, _>>()?;
     Ok(Mixture { components, log_likelihood: f64::NEG_INFINITY, iterations: 0, converged: false })
 }
 

@@ -9,8 +9,8 @@ pub const MOST_SKIPS: u32 = 10;
 /// Values that a spike is measured against (llm.c's outlier detector).
 const WINDOW: usize = 128;
 /// Standard deviations above the mean that make a spike. llm.c skips such updates at a threshold of the user's; we
-/// only warn, at one that a healthy run of a million steps hardly reaches.
-const SPIKE: f64 = 6.0;
+/// only warn. Norms have long tails: the quickstart's healthy run reaches 7 now and then.
+const SPIKE: f64 = 9.0;
 
 /// What the guard remembers; part of every checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -98,6 +98,8 @@ struct Trainer<'a> {
     device: &'a Device,
     watcher: &'a mut dyn Watcher,
     learner: Learner,
+    /// Whether the device gathers the pictures by itself.
+    fed: bool,
     progress: Progress,
     events: EventLog,
     writer: Writer,
@@ -141,8 +143,10 @@ impl<'a> Trainer<'a> {
         let parameters = params.numel() as u64;
         let objective =
             Objective { loss: step.loss, losses: step.losses, times: step.inputs.t, gradients: &step.gradients };
-        let learner =
+        let mut learner =
             Learner::new(device, &step.graph, objective, params, adam, setup.numbers, setup.seed, parts as u64)?;
+        let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
+        let fed = learner.feed("x0", setup.dataset.pixels(), &batches.order())?;
         let writer = Writer::new(checkpoints)?;
         let (preview, clock) = (None, Instant::now());
         let mut trainer = Trainer {
@@ -152,6 +156,7 @@ impl<'a> Trainer<'a> {
             device,
             watcher,
             learner,
+            fed,
             progress,
             events,
             writer,
@@ -185,9 +190,11 @@ impl<'a> Trainer<'a> {
         let part_size = setup.batch / parts * setup.dataset.picture_size();
         let mut stopping = None;
         for step in begun..target {
-            let batch = batches.gather(step);
-            for (part, x0) in batch.x0.chunks_exact(part_size).enumerate() {
-                self.learner.set("x0", x0)?;
+            let x0 = if self.fed { vec![] } else { batches.gather(step).x0 };
+            for part in 0..parts {
+                if !self.fed {
+                    self.learner.set("x0", &x0[part * part_size..][..part_size])?;
+                }
                 self.learner.run(step * parts as u64 + part as u64)?;
             }
             // A GPU is left to run ahead; its records are read when something is due.

@@ -296,5 +296,7 @@ pub(super) fn profile(times: &[NodeTime], json: bool) -> Value {
             );
         }
     }
-    json!(kinds.iter().map(|(name, seconds, flops, count)| json!({ "operation": name, "seconds": seconds, "flops": flops, "count": count })).collect::<Vec<_>>())
+    let kinds = kinds.iter().map(|(name, seconds, flops, count)| json!({ "operation": name, "seconds": seconds, "flops": flops, "count": count }));
+    let nodes = times.iter().map(|node| json!({ "operation": node.operation, "scope": node.scope, "shape": node.shape, "seconds": node.time.as_secs_f64(), "flops": node.flops, "bytes": node.bytes }));
+    json!({ "kinds": kinds.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>() })
 }

@@ -1,7 +1,10 @@
 //! `softdiff bench`: how fast this machine is, side by side with others' software.
 
 mod engine;
+mod evaluate;
+mod gpu;
 mod peer;
+mod rival;
 mod step;
 mod transport;
 
@@ -18,6 +21,7 @@ pub struct Bench {
 #[derive(Subcommand)]
 enum What {
     Engine(engine::Engine),
+    Evaluate(evaluate::Evaluate),
     Step(step::Step),
     Transport(transport::Arguments),
 }
@@ -27,6 +31,7 @@ impl Bench {
     pub fn run(self, json: bool) -> Outcome {
         match self.what {
             What::Engine(engine) => engine.run(json),
+            What::Evaluate(evaluate) => evaluate.run(json),
             What::Step(step) => step.run(json),
             What::Transport(arguments) => transport::run(arguments, json),
         }

@@ -51,10 +51,21 @@ pub struct Prepare {
     force: bool,
 }
 
+/// Colours, as typed.
 #[derive(Clone, Copy, ValueEnum)]
-enum Channels {
+pub(in crate::commands) enum Channels {
     Grey,
     Rgb,
+}
+
+impl Channels {
+    /// How many there are.
+    pub(in crate::commands) fn count(self) -> usize {
+        match self {
+            Channels::Grey => 1,
+            Channels::Rgb => 3,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -66,7 +77,8 @@ enum Policy {
     Skip,
 }
 
-fn parse_size(text: &str) -> Result<(usize, usize), String> {
+/// A side, or a width and height, as typed.
+pub(in crate::commands) fn parse_size(text: &str) -> Result<(usize, usize), String> {
     let (width, height) = text.split_once('x').unwrap_or((text, text));
     match (width.parse(), height.parse()) {
         (Ok(width @ 1..=MAX_SIDE), Ok(height @ 1..=MAX_SIDE)) => Ok((width, height)),
@@ -107,10 +119,7 @@ impl Prepare {
 
     fn options(&self) -> LoadOptions {
         let crop = self.crop.unwrap_or(if self.size.is_some() { Crop::Centre } else { Crop::None });
-        let channels = self.channels.map(|channels| match channels {
-            Channels::Grey => 1,
-            Channels::Rgb => 3,
-        });
+        let channels = self.channels.map(Channels::count);
         let on_bad = match self.on_bad {
             Policy::Fail => OnBad::Fail,
             Policy::Skip => OnBad::Skip,

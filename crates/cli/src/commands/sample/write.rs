@@ -61,6 +61,7 @@ pub fn file(path: &Path, bytes: &[u8]) -> Outcome {
     atomic_file::write(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, &error))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+/// The failure of a file that cannot be written.
+pub fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display())).hint("check the folder and the free space")
 }

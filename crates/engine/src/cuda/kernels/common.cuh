@@ -99,3 +99,41 @@ __device__ __forceinline__ uint4 philox(u64 block, u32 step, u32 purpose, u64 se
     }
     return make_uint4(c0, c1, c2, c3);
 }
+
+// Dropout's bits for eight elements from a multiple of eight on; threshold 0 drops nothing.
+struct Mask {
+    u32 threshold, purpose;
+    float kept;
+    u64 seed;
+    const u32* step;
+    __device__ __forceinline__ void apply(float (&v)[8], i64 first) const {
+        if (!threshold) return;
+        uint4 r = philox(first / 8, *step, purpose, seed);
+        u32 words[4] = {r.x, r.y, r.z, r.w};
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] = ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold ? 0.0f : v[i] * kept;
+    }
+    __device__ __forceinline__ float apply(float v, i64 at) const {
+        if (!threshold) return v;
+        uint4 r = philox(at / 8, *step, purpose, seed);
+        u32 words[4] = {r.x, r.y, r.z, r.w};
+        int i = at % 8;
+        return ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold ? 0.0f : v * kept;
+    }
+};
+
+// The sum of a block's values, for its first thread.
+__device__ __forceinline__ float block_sum(float value) {
+    __shared__ float warps[32];
+    for (int offset = 16; offset; offset /= 2) value += __shfl_down_sync(0xFFFFFFFF, value, offset);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : 0.0f;
+    if (threadIdx.x < 32)
+        for (int offset = 16; offset; offset /= 2) value += __shfl_down_sync(0xFFFFFFFF, value, offset);
+    return value;
+}
+
+// Every thread's share of n items.
+#define FOR_EACH(i, n) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)

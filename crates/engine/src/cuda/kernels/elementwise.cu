@@ -1,7 +1,5 @@
 // Element by element: combinations, broadcasts, functions, casts, copies, dropout, random numbers.
 
-#define FOR_EACH(i, n) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)
-
 template <class T, int V>
 __device__ void combine(T* out, const T* a, const T* b, const T* c, const T* d, float ca, float cb, float cc, float cd, i64 n) {
     FOR_EACH(i, n / V) {

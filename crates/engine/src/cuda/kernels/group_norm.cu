@@ -16,28 +16,6 @@ template <> struct Pack<float> {
     }
 };
 
-// Dropout's bits for eight elements from a multiple of eight on; threshold 0 drops nothing.
-struct Mask {
-    u32 threshold, purpose;
-    float kept;
-    u64 seed;
-    const u32* step;
-    __device__ __forceinline__ void apply(float (&v)[8], i64 first) const {
-        if (!threshold) return;
-        uint4 r = philox(first / 8, *step, purpose, seed);
-        u32 words[4] = {r.x, r.y, r.z, r.w};
-#pragma unroll
-        for (int i = 0; i < 8; i++) v[i] = ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold ? 0.0f : v[i] * kept;
-    }
-    __device__ __forceinline__ float apply(float v, i64 at) const {
-        if (!threshold) return v;
-        uint4 r = philox(at / 8, *step, purpose, seed);
-        u32 words[4] = {r.x, r.y, r.z, r.w};
-        int i = at % 8;
-        return ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold ? 0.0f : v * kept;
-    }
-};
-
 // Sums eight values per thread over all pixels' threads; gives the sums of the slice in shared memory.
 __device__ __forceinline__ float* reduce_slice(float* shared, float (&v)[8], int slice) {
     int lanes = blockDim.x, thread = threadIdx.y * lanes + threadIdx.x, rows = blockDim.y, row = threadIdx.y;

@@ -12,7 +12,35 @@ struct Piece {
     int half;
 };
 
-extern "C" __global__ void gradient_squares(float* out, const Piece* pieces) {
+// What the passes share. `skipped` counts updates in a row that were not finite.
+struct State {
+    double updates;
+    float norm, scale, step, root;
+    u32 skipped, applied;
+    float loss;
+};
+
+// Runs whose gradients make one update; without `step` every run makes one.
+struct Parts {
+    const u32* step;
+    int count;
+    __device__ __forceinline__ bool first() const { return count == 1 || *step % count == 0; }
+    __device__ __forceinline__ bool last() const { return count == 1 || *step % count == count - 1; }
+};
+
+// Adds a run's gradients to the sums of an update, or begins them.
+extern "C" __global__ void gradient_add(const Piece* from, const Piece* to, const u32* step, int parts) {
+    Piece p = from[blockIdx.x];
+    float share = 1.0f / parts, *sum = (float*)to[blockIdx.x].gradient;
+    bool first = Parts{step, parts}.first();
+    for (int i = threadIdx.x; i < p.count; i += blockDim.x) {
+        float g = share * (p.half ? widen(((const bf16*)p.gradient)[i]) : ((const float*)p.gradient)[i]);
+        sum[i] = first ? g : sum[i] + g;
+    }
+}
+
+extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, const u32* step, int parts) {
+    if (!Parts{step, parts}.last()) return;
     Piece p = pieces[blockIdx.x];
     float sum = 0.0f;
     for (int i = threadIdx.x; i < p.count; i += blockDim.x) {
@@ -23,16 +51,14 @@ extern "C" __global__ void gradient_squares(float* out, const Piece* pieces) {
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 
-// What the passes share. `skipped` counts updates in a row that were not finite.
-struct State {
-    double updates;
-    float norm, scale, step, root;
-    u32 skipped, applied;
-};
-
-// One block: the global norm, and from it the constants of this update.
+// One block: the global norm, and from it the constants of this update. A loss (if there is one) or a norm that is not
+// finite blocks it.
 extern "C" __global__ void gradient_norm(State* state, const float* squares, int n, double rate, double warmup,
-                                         double beta1, double beta2, double clip) {
+                                         double beta1, double beta2, double clip, const float* loss, const u32* step,
+                                         int parts) {
+    Parts part = {step, parts};
+    if (threadIdx.x == 0 && loss) state->loss = (part.first() ? 0.0f : state->loss) + *loss / parts;
+    if (!part.last()) return;
     double sum = 0.0;
     __shared__ double sums[256];
     for (int i = threadIdx.x; i < n; i += 256) sum += squares[i];
@@ -41,7 +67,7 @@ extern "C" __global__ void gradient_norm(State* state, const float* squares, int
     if (threadIdx.x) return;
     for (int i = 1; i < 256; i++) sum += sums[i];
     double norm = sqrt(sum);
-    bool finite = norm - norm == 0.0;
+    bool finite = norm - norm == 0.0 && (!loss || state->loss - state->loss == 0.0f);
     state->norm = (float)norm;
     state->applied = finite;
     state->skipped = finite ? 0 : state->skipped + 1;
@@ -54,18 +80,47 @@ extern "C" __global__ void gradient_norm(State* state, const float* squares, int
 }
 
 extern "C" __global__ void adam(const Piece* pieces, const State* state, float beta1, float beta2, float epsilon, int emas,
-                                float d0, float d1, float d2, float d3) {
-    // A gradient that is not finite changes nothing.
-    if (!state->applied) return;
+                                float d0, float d1, float d2, float d3, const u32* at, int parts) {
+    // A loss or gradient that is not finite changes nothing.
+    if (!(Parts{at, parts}.last()) || !state->applied) return;
     Piece p = pieces[blockIdx.x];
     float scale = state->scale, step = state->step, root = state->root;
     float decays[4] = {d0, d1, d2, d3};
-    for (int i = threadIdx.x; i < p.count; i += blockDim.x) {
+    auto update = [&](float g, float& w, float& m, float& v) {
+        m += (1.0f - beta1) * (g - m);
+        v = beta2 * v + (1.0f - beta2) * g * g;
+        w -= step * m / (sqrtf(v) * root + epsilon);
+    };
+    // Eight at a time in whole transactions; pieces begin at multiples of that.
+    int packs = p.count / 8;
+    for (int pack = threadIdx.x; pack < packs; pack += blockDim.x) {
+        float g[8], w[8], m[8], v[8];
+        if (p.half) load<8>((const bf16*)p.gradient + pack * 8, g);
+        else load<8>((const float*)p.gradient + pack * 8, g);
+        load<8>(p.value + pack * 8, w);
+        load<8>(p.first + pack * 8, m);
+        load<8>(p.second + pack * 8, v);
+#pragma unroll
+        for (int i = 0; i < 8; i++) update(scale * g[i], w[i], m[i], v[i]);
+        store<8>(p.value + pack * 8, w);
+        store<8>(p.first + pack * 8, m);
+        store<8>(p.second + pack * 8, v);
+        if (p.copy) store<8>(p.copy + pack * 8, w);
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (e < emas) {
+                float average[8];
+                load<8>(p.ema[e] + pack * 8, average);
+#pragma unroll
+                for (int i = 0; i < 8; i++) average[i] -= (1.0f - decays[e]) * (average[i] - w[i]);
+                store<8>(p.ema[e] + pack * 8, average);
+            }
+    }
+    for (int i = packs * 8 + threadIdx.x; i < p.count; i += blockDim.x) {
         float g = scale * (p.half ? widen(((const bf16*)p.gradient)[i]) : ((const float*)p.gradient)[i]);
-        float m = p.first[i] + (1.0f - beta1) * (g - p.first[i]);
-        float v = beta2 * p.second[i] + (1.0f - beta2) * g * g;
-        float w = p.value[i] - step * m / (sqrtf(v) * root + epsilon);
-        p.first[i] = m, p.second[i] = v, p.value[i] = w;
+        float w = p.value[i];
+        update(g, w, p.first[i], p.second[i]);
+        p.value[i] = w;
         if (p.copy) p.copy[i] = narrow<bf16>(w);
 #pragma unroll
         for (int e = 0; e < 4; e++)

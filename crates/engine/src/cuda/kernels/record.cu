@@ -23,3 +23,25 @@ extern "C" __global__ void carry_bf16(float* to, const bf16* from, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) to[i] = widen(from[i]);
 }
+
+// The picture in each place of a batch, as f32 from 0 to 1. Which one is as shuffle.rs: every epoch in its own order.
+extern "C" __global__ void gather_pictures(float* out, const u8* pictures, const u32* run, u32 batch, u64 count, u32 size,
+                                           u64 seed, u32 purpose, u32 half_bits) {
+    __shared__ u64 chosen;
+    if (threadIdx.x == 0) {
+        u64 seen = (u64)*run * batch + blockIdx.x, value = seen % count, mask = (1ull << half_bits) - 1;
+        u32 epoch = (u32)(seen / count);
+        do {
+            u64 left = value >> half_bits, right = value & mask;
+            for (u64 round = 0; round < 6; round++) {
+                u64 word = philox(round << 32 | right, epoch, purpose, seed).x, before = left;
+                left = right, right = before ^ (word & mask);
+            }
+            value = left << half_bits | right;
+        } while (value >= count);
+        chosen = value;
+    }
+    __syncthreads();
+    const u8* picture = pictures + chosen * size;
+    for (u32 i = threadIdx.x; i < size; i += blockDim.x) out[(u64)blockIdx.x * size + i] = __fdiv_rn((float)picture[i], 255.0f);
+}

@@ -2,7 +2,7 @@
 
 // Block (32, 8): 32 threads over columns, 8 over rows. Grid: (columns, parts, outer). Writes partial[outer, part, inner].
 template <class T>
-__device__ void sum_middle(float* out, const T* x, i64 middle, int inner, int rows_per_part, int parts) {
+__device__ void sum_middle(float* out, const T* x, i64 middle, int inner, int rows_per_part, int parts, float scale) {
     __shared__ float sums[8][33];
     int column = blockIdx.x * 32 + threadIdx.x;
     i64 first = (i64)blockIdx.y * rows_per_part;
@@ -15,19 +15,19 @@ __device__ void sum_middle(float* out, const T* x, i64 middle, int inner, int ro
     __syncthreads();
     if (threadIdx.y == 0 && column < inner) {
         for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
-        out[((i64)blockIdx.z * parts + blockIdx.y) * inner + column] = sum;
+        out[((i64)blockIdx.z * parts + blockIdx.y) * inner + column] = sum * scale;
     }
 }
-extern "C" __global__ void sum_middle_float(float* out, const float* x, i64 middle, int inner, int rows, int parts) {
-    sum_middle(out, x, middle, inner, rows, parts);
+extern "C" __global__ void sum_middle_float(float* out, const float* x, i64 middle, int inner, int rows, int parts, float scale) {
+    sum_middle(out, x, middle, inner, rows, parts, scale);
 }
-extern "C" __global__ void sum_middle_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts) {
-    sum_middle(out, x, middle, inner, rows, parts);
+extern "C" __global__ void sum_middle_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts, float scale) {
+    sum_middle(out, x, middle, inner, rows, parts, scale);
 }
 
 // Eight columns per thread: block (lanes, 256 / lanes), where lanes * 8 columns are done at once; inner is a multiple of 8.
 template <class T>
-__device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, int rows_per_part, int parts) {
+__device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, int rows_per_part, int parts, float scale) {
     extern __shared__ float shared[];
     int column = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
     i64 first = (i64)blockIdx.y * rows_per_part;
@@ -51,36 +51,25 @@ __device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, i
         if (at < inner) {
             float total = 0.0f;
             for (int y = 0; y < blockDim.y; y++) total += shared[y * width + c];
-            out[((i64)blockIdx.z * parts + blockIdx.y) * inner + at] = total;
+            out[((i64)blockIdx.z * parts + blockIdx.y) * inner + at] = total * scale;
         }
     }
 }
-extern "C" __global__ void sum_middle_wide_float(float* out, const float* x, i64 middle, int inner, int rows, int parts) {
-    sum_middle_wide(out, x, middle, inner, rows, parts);
+extern "C" __global__ void sum_middle_wide_float(float* out, const float* x, i64 middle, int inner, int rows, int parts, float scale) {
+    sum_middle_wide(out, x, middle, inner, rows, parts, scale);
 }
-extern "C" __global__ void sum_middle_wide_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts) {
-    sum_middle_wide(out, x, middle, inner, rows, parts);
-}
-
-__device__ __forceinline__ float block_sum(float value) {
-    __shared__ float warps[32];
-    for (int offset = 16; offset; offset /= 2) value += __shfl_down_sync(0xFFFFFFFF, value, offset);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : 0.0f;
-    if (threadIdx.x < 32)
-        for (int offset = 16; offset; offset /= 2) value += __shfl_down_sync(0xFFFFFFFF, value, offset);
-    return value;
+extern "C" __global__ void sum_middle_wide_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts, float scale) {
+    sum_middle_wide(out, x, middle, inner, rows, parts, scale);
 }
 
 // Rows of consecutive values: grid (parts, rows), block 256.
 #define SUM_ROWS(T)                                                                                                    \
-    extern "C" __global__ void sum_rows_##T(float* out, const T* x, i64 width, i64 per_part, int parts) {              \
+    extern "C" __global__ void sum_rows_##T(float* out, const T* x, i64 width, i64 per_part, int parts,       \
+                                          float scale) {                                                               \
         i64 first = blockIdx.x * per_part, last = min(first + per_part, width);                                        \
         float sum = 0.0f;                                                                                              \
         for (i64 i = first + threadIdx.x; i < last; i += blockDim.x) sum += widen(x[(i64)blockIdx.y * width + i]);     \
         sum = block_sum(sum);                                                                                          \
-        if (threadIdx.x == 0) out[(i64)blockIdx.y * parts + blockIdx.x] = sum;                                         \
+        if (threadIdx.x == 0) out[(i64)blockIdx.y * parts + blockIdx.x] = sum * scale;                                 \
     }
 SUM_ROWS(float) SUM_ROWS(bf16)

@@ -1,10 +1,11 @@
-//! Group norm: by slices of channels, by chunks of pixels, or for any shape; see kernels/group_norm.cu.
+//! Group norm: resident in registers (kernels/norm_resident.cu), else by slices of channels, by chunks of pixels, or for
+//! any shape (kernels/group_norm.cu).
 
 use super::{Io, Lowering, float};
 use crate::Shape;
 use crate::error::Result;
 use crate::op::group_norm::cut;
-use crate::op::{Mask, NormOptions};
+use crate::op::{GroupNormGradient, Mask, NormOptions};
 use crate::plan::Step;
 
 /// Into how many chunks of pixels a large image's norm is cut, so that all of the GPU works on it.
@@ -16,6 +17,9 @@ pub(super) fn chunks(x: &Shape) -> Option<usize> {
 impl Lowering<'_> {
     /// `y`, mean and inverse deviation.
     pub(super) fn group_norm(&mut self, options: &NormOptions, io: &Io) -> Result<()> {
+        if let (true, Some(cut)) = (io.half, self.resident(io.shapes[0], options)) {
+            return self.resident_norm(&cut, options, io);
+        }
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
         let (pixels, channels) = cut(shapes[0]);
@@ -53,7 +57,11 @@ impl Lowering<'_> {
     }
 
     /// `dx`, `dgamma`, `dbeta` and, with a shift, `dshift`.
-    pub(super) fn group_norm_gradient(&mut self, options: &NormOptions, step: &Step, io: &Io) -> Result<()> {
+    pub(super) fn group_norm_gradient(&mut self, op: &GroupNormGradient, step: &Step, io: &Io) -> Result<()> {
+        let options = &op.options;
+        if let (true, Some(cut)) = (self.half(step.inputs[3]), self.resident(io.shapes[3], options)) {
+            return self.resident_norm_gradient(&cut, op, io);
+        }
         let Io { shapes, ins, outs, scratch, .. } = io;
         let scratch = *scratch;
         let (pixels, channels) = cut(shapes[3]);
@@ -95,7 +103,7 @@ impl Lowering<'_> {
             self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
         }
         for (partial, out) in [(gammas, outs[1]), (betas, outs[2])] {
-            self.sum_once("float", partial, [1, batch, channels], batch, 1, out)?;
+            self.sum_once("float", partial, [1, batch, channels], [batch, 1], out, 1.0)?;
         }
         Ok(())
     }

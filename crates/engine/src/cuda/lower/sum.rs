@@ -1,6 +1,6 @@
 //! Sums over the middle of `[outer, middle, inner]`, in one pass or two; see kernels/reduce.cu.
 
-use super::Lowering;
+use super::{Lowering, float};
 use crate::cuda::driver::Address;
 use crate::error::Result;
 
@@ -33,21 +33,24 @@ impl Lowering<'_> {
         [outer, middle, inner]: [usize; 3],
         scratch: Address,
         out: Address,
+        scale: f64,
     ) -> Result<()> {
         let plan = SumPlan::new(outer, middle, inner);
         let first = if plan.parts == 1 { out } else { scratch };
         if inner == 1 {
-            let arguments = [first, x, middle as u64, plan.rows as u64, plan.parts as u64];
+            let once = if plan.parts == 1 { scale } else { 1.0 };
+            let arguments = [first, x, middle as u64, plan.rows as u64, plan.parts as u64, float(once)];
             self.launch(&format!("sum_rows_{kind}"), [plan.parts, outer, 1], [256, 1, 1], 0, &arguments)?;
             if plan.parts > 1 {
-                let arguments = [out, scratch, plan.parts as u64, plan.parts as u64, 1];
+                let arguments = [out, scratch, plan.parts as u64, plan.parts as u64, 1, float(scale)];
                 self.launch("sum_rows_float", [1, outer, 1], [256, 1, 1], 0, &arguments)?;
             }
             return Ok(());
         }
-        self.sum_once(kind, x, [outer, middle, inner], plan.rows, plan.parts, first)?;
+        let once = if plan.parts == 1 { scale } else { 1.0 };
+        self.sum_once(kind, x, [outer, middle, inner], [plan.rows, plan.parts], first, once)?;
         if plan.parts > 1 {
-            self.sum_once("float", scratch, [outer, plan.parts, inner], plan.parts, 1, out)?;
+            self.sum_once("float", scratch, [outer, plan.parts, inner], [plan.parts, 1], out, scale)?;
         }
         Ok(())
     }
@@ -58,11 +61,11 @@ impl Lowering<'_> {
         kind: &str,
         x: Address,
         [outer, middle, inner]: [usize; 3],
-        rows: usize,
-        parts: usize,
+        [rows, parts]: [usize; 2],
         out: Address,
+        scale: f64,
     ) -> Result<()> {
-        let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64];
+        let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64, float(scale)];
         if inner.is_multiple_of(8) {
             let lanes = (inner / 8).min(32);
             let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);

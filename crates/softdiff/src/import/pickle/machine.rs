@@ -42,7 +42,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    pub fn run(mut self) -> Result<Pickle, ImportError> {
+    /// Runs to STOP; gives the pickle and the offset after it.
+    pub fn run(mut self) -> Result<(Pickle, u64), ImportError> {
         for _ in 0..MAX_OPCODES {
             self.offset = self.bytes.offset();
             let code = self.bytes.u8()?;
@@ -119,18 +120,14 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn stop(mut self) -> Result<Pickle, ImportError> {
+    fn stop(mut self) -> Result<(Pickle, u64), ImportError> {
         self.pickle.root = self.pop()?;
-        for (left, what) in [
-            (self.stack.len(), "values on the stack"),
-            (self.marks.len(), "open marks"),
-            (self.bytes.left(), "bytes after it"),
-        ] {
+        for (left, what) in [(self.stack.len(), "values on the stack"), (self.marks.len(), "open marks")] {
             if left > 0 {
                 return Err(ImportError::PickleLeftover { offset: self.offset, left: left as u64, what });
             }
         }
-        Ok(self.pickle)
+        Ok((self.pickle, self.bytes.offset()))
     }
 
     // The stack.

@@ -1,0 +1,141 @@
+//! `softdiff eval`: how good generated pictures are, and the comparison of two such results.
+
+mod compare;
+mod features;
+mod measure;
+mod metric;
+mod pixels;
+mod sets;
+
+use super::device::DeviceFlag;
+use super::sample::write::file;
+use crate::diagnostics::{Failure, Outcome};
+use clap::{Args, Subcommand};
+use metric::Metric;
+use sets::SetFlags;
+use softdiff::inception::{Inception, Preset};
+use softdiff::metrics::Evaluation;
+use std::path::PathBuf;
+
+const EXAMPLE: &str = "\
+Example: FID of 50000 images against CIFAR-10's training pictures, then all metrics
+  softdiff eval images.npz --against cifar-10-batches-bin --network pt_inception-2015-12-05-6726825d.pth
+  softdiff eval images/ --against celeba.zip --size 64 --crop celeba --metrics all --out result.json
+
+Example: without a network, and two results side by side
+  softdiff eval images.npz --against embedded:fashion-mnist --metrics sliced-wasserstein,memorisation
+  softdiff eval compare first.json second.json
+
+The result says how it was measured. docs/evaluation.md explains every number.";
+
+/// Measure generated pictures against a data set or its statistics, or compare two results.
+#[derive(Args)]
+#[command(after_help = EXAMPLE, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Eval {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    measure: Measure,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Compare(compare::Compare),
+}
+
+/// What and how to measure.
+#[derive(Args)]
+pub struct Measure {
+    #[command(flatten)]
+    sets: SetFlags,
+    /// Which numbers, separated by commas, or all.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "fid", value_name = "NAMES")]
+    metrics: Vec<Metric>,
+    /// The FID network (.safetensors or .pth) [default: $SOFTDIFF_INCEPTION].
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// How pictures come to the network: pytorch-fid, or tensorflow (as torch-fidelity has it).
+    #[arg(long, default_value_t)]
+    preset: Preset,
+    /// The most pictures of each set for metrics of pairs: kid, prdc, sliced-wasserstein, and the generated ones of memorisation.
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    samples: usize,
+    /// Subsets of KID.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    kid_subsets: usize,
+    /// Pictures of each set in a subset of KID.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    kid_subset_size: usize,
+    /// Neighbours of precision, recall, density and coverage.
+    #[arg(long, default_value_t = 5, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    neighbours: u16,
+    /// Directions of sliced-wasserstein.
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    directions: usize,
+    /// Decides subsets and directions.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Write the result, as --json prints it, to this file.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the reference's mean and covariance to this .npz, which --against takes in place of the pictures.
+    #[arg(long, value_name = "FILE")]
+    save_statistics: Option<PathBuf>,
+    /// Draw the generated pictures that are nearest to a reference picture, each above it; with memorisation.
+    #[arg(long, value_name = "FILE")]
+    show_neighbours: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceFlag,
+}
+
+impl Eval {
+    /// Runs the verb.
+    pub fn run(self, json: bool) -> Outcome {
+        match self.verb {
+            Some(Verb::Compare(compare)) => compare.run(json),
+            None => self.measure.run(json),
+        }
+    }
+}
+
+impl Measure {
+    fn run(&self, json: bool) -> Outcome {
+        let evaluation = measure::all(self)?;
+        let text = serde_json::to_string_pretty(&evaluation)? + "\n";
+        if let Some(path) = &self.out {
+            file(path, text.as_bytes())?;
+        }
+        if json {
+            println!("{}", serde_json::to_string(&evaluation)?);
+        } else {
+            show(&evaluation);
+        }
+        Ok(())
+    }
+
+    /// The network that was asked for, or the one the environment names.
+    fn network(&self) -> Result<Inception, Failure> {
+        let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
+        let Some(path) = named else {
+            let failure = Failure::new("these metrics need the FID network, and none was given");
+            return Err(failure.hint(
+                "give --network FILE or set SOFTDIFF_INCEPTION; docs/evaluation.md says where to get it (some 90 MB)",
+            ));
+        };
+        Ok(Inception::read(&path)?)
+    }
+}
+
+/// The numbers for a reader; warnings go beside them, not among them.
+fn show(evaluation: &Evaluation) {
+    let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
+    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} pictures of") };
+    println!("{} pictures of {} against {} {}", images.count, images.source, count(reference.count), reference.source);
+    for (name, measured) in &evaluation.results {
+        let error = measured.error.map(|error| format!(" +- {error:.2e}")).unwrap_or_default();
+        println!("{name:>20}  {:.6}{error}", measured.value);
+    }
+    for warning in &evaluation.warnings {
+        eprintln!("warning: {warning}");
+    }
+}

@@ -1,0 +1,42 @@
+//! `softdiff eval compare`: two results side by side, if they may be compared.
+
+use crate::diagnostics::{Failure, Outcome};
+use clap::Args;
+use serde_json::json;
+use softdiff::metrics::{Evaluation, compare};
+use std::path::{Path, PathBuf};
+
+/// Compare two results of `softdiff eval --out`; refuses results that were measured in different ways.
+#[derive(Args)]
+pub struct Compare {
+    /// A result.
+    left: PathBuf,
+    /// Another.
+    right: PathBuf,
+}
+
+impl Compare {
+    /// Runs the verb.
+    pub fn run(self, json: bool) -> Outcome {
+        let (left, right) = (read(&self.left)?, read(&self.right)?);
+        let rows = compare(&left, &right)?;
+        if json {
+            println!("{}", json!({ "left": self.left, "right": self.right, "metrics": rows }));
+            return Ok(());
+        }
+        println!("{:>20}  {:>14}  {:>14}  {:>14}", "", "first", "second", "second - first");
+        for row in rows {
+            println!("{:>20}  {:>14.6}  {:>14.6}  {:>+14.6}", row.metric, row.left, row.right, row.right - row.left);
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Evaluation, Failure> {
+    let text = std::fs::read(path)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())).hint("check the path"))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        Failure::new(format!("{} is no result of softdiff eval: {error}", path.display()))
+            .hint("give files that softdiff eval --out wrote")
+    })
+}

@@ -1,0 +1,154 @@
+//! `softdiff eval` as a user runs it, with metrics that need no network, and what it says about bad input.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// 256 CIFAR-10 test images.
+fn pictures() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../softdiff/tests/golden/cifar10-test-256.bin");
+    path.to_str().unwrap().into()
+}
+
+/// A place of its own for each test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("softdiff-eval-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn softdiff(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_softdiff"));
+    command.args(arguments).env_remove("SOFTDIFF_INCEPTION").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_result_says_how_it_was_measured_and_unlike_results_are_not_compared() {
+    let folder = scratch("results");
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let pictures = pictures();
+    let common = ["--against", &pictures, "--metrics", "sliced-wasserstein,memorisation", "--directions", "20"];
+    for (name, limit, seed) in
+        [("a.json", "100", "0"), ("b.json", "100", "0"), ("c.json", "90", "0"), ("d.json", "100", "1")]
+    {
+        let out = at(name);
+        let own = ["eval", pictures.as_str(), "--limit", limit, "--seed", seed, "--out", &out, "--json"];
+        let neighbours = at("neighbours.png");
+        let run = softdiff(&[&own[..], &common[..], &["--show-neighbours", &neighbours]].concat());
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let result: Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(result["results"]["memorisation"]["details"]["copies"].to_string(), limit);
+        assert_eq!(result["results"]["memorisation"]["value"], 1.0);
+        assert_eq!(result["protocol"]["reference"]["count"], 256);
+        assert_eq!(result["protocol"]["images"]["size"], serde_json::json!([32, 32, 3]));
+        assert_eq!(result["protocol"]["options"]["sliced_wasserstein"]["directions"], 20);
+    }
+    assert_eq!(&std::fs::read(at("neighbours.png")).unwrap()[1..4], b"PNG");
+    let same = softdiff(&["eval", "compare", &at("a.json"), &at("b.json"), "--json"]);
+    assert!(same.status.success(), "{}", text(&same.stderr));
+    assert_eq!(serde_json::from_slice::<Value>(&same.stdout).unwrap()["metrics"].as_array().unwrap().len(), 2);
+    for (other, field) in [("c.json", "images.count is 100"), ("d.json", "options.sliced_wasserstein.seed is 0")] {
+        let refused = softdiff(&["eval", "compare", &at("a.json"), &at(other)]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(said.contains(field) && said.contains("hint: measure both with the same options"), "{said}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn bad_input_is_named_with_a_remedy() {
+    let pictures = pictures();
+    let folder = scratch("bad");
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    std::fs::write(at("result.json"), "{}").unwrap();
+    std::fs::write(at("network.pth"), "not weights").unwrap();
+    let broken = at("network.pth");
+    let against = ["--against", pictures.as_str()];
+    let pixels = ["--metrics", "sliced-wasserstein"];
+    let cases = [
+        (vec!["eval", &pictures, "--against", &pictures], "need the FID network", "give --network FILE"),
+        (
+            [&["eval", &pictures, "--network", "no/such.pth"][..], &against].concat(),
+            "there is no network file no/such.pth",
+            "docs/evaluation.md",
+        ),
+        (
+            [&["eval", &pictures, "--network", &broken][..], &against].concat(),
+            "not a safetensors file",
+            "give inception-2015-12-05.safetensors",
+        ),
+        (
+            [&["eval", "embedded:fashion-mnist", "--limit", "9"][..], &against, &pixels].concat(),
+            "pictures of 28 x 28 x 1 cannot be compared with pictures of 32 x 32 x 3",
+            "give --size",
+        ),
+        ([&["eval", "no/such/folder"][..], &against, &pixels].concat(), "cannot read", "check the path"),
+        (
+            [&["eval", &pictures, "--limit", "3", "--metrics", "pairs"][..], &against].concat(),
+            "one set has 3 and the other 256",
+            "give equally many",
+        ),
+        (
+            [&["eval", &pictures, "--against-limit", "1", "--metrics", "memorisation"][..], &against].concat(),
+            "of 1 pictures cannot be computed",
+            "give at least 2",
+        ),
+        (vec!["eval", "compare", "a.json", "b.json"], "cannot read a.json", "check the path"),
+    ];
+    for (arguments, problem, hint) in cases {
+        let failed = softdiff(&arguments);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(problem), "{arguments:?}: {said}");
+        assert!(said.lines().any(|line| line.starts_with("hint:") && line.contains(hint)), "{arguments:?}: {said}");
+        assert!(failed.stdout.is_empty());
+    }
+    let none = softdiff(&["eval", "compare", &at("result.json"), &at("result.json")]);
+    assert!(text(&none.stderr).contains("is no result of softdiff eval"));
+    assert_eq!(softdiff(&["eval", &pictures]).status.code(), Some(2), "--against is required");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn equal_pictures_have_full_similarity_and_the_help_has_examples() {
+    let pictures = pictures();
+    let run = softdiff(&["eval", &pictures, "--against", &pictures, "--metrics", "pairs", "--json"]);
+    let result: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert!((result["results"]["ssim"]["value"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+    assert_eq!(result["results"]["psnr"]["value"], 100.0);
+    assert!(text(&softdiff(&["eval", "--help"]).stdout).contains("Example:"));
+}
+
+/// The whole way from pictures to FID; 64 pictures take some ten seconds on two cores.
+#[test]
+fn fid_with_the_network_is_that_of_the_saved_statistics() {
+    let Some(network) = std::env::var_os("SOFTDIFF_INCEPTION") else {
+        eprintln!("skipped: set SOFTDIFF_INCEPTION to the FID network; docs/evaluation.md says where to get it");
+        return;
+    };
+    let folder = scratch("fid");
+    let (pictures, statistics) = (pictures(), folder.join("reference.npz"));
+    let run = |against: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_softdiff"));
+        command.args(["eval", &pictures, "--limit", "24", "--against", against, "--json"]).args(more);
+        let run = command.env("SOFTDIFF_CACHE", &folder).env("SOFTDIFF_INCEPTION", &network).output().unwrap();
+        let result: Result<Value, _> = serde_json::from_slice(&run.stdout);
+        (result.map_or(f64::NAN, |result| result["results"]["fid"]["value"].as_f64().unwrap()), text(&run.stderr))
+    };
+    let statistics = statistics.to_str().unwrap();
+    let (first, said) = run(&pictures, &["--against-limit", "40", "--save-statistics", statistics]);
+    assert!(first.is_finite(), "{said}");
+    // Once from the cache and once from the file.
+    for (against, more) in [(pictures.as_str(), &["--against-limit", "40"][..]), (statistics, &[])] {
+        let (again, said) = run(against, more);
+        assert!((again - first).abs() < 1e-6 * first, "{again} against {first}: {said}");
+    }
+    let (_, said) = run(statistics, &["--preset", "tensorflow"]);
+    assert!(said.contains("were made with preset pytorch-fid, not tensorflow"), "{said}");
+    std::fs::remove_dir_all(folder).unwrap();
+}

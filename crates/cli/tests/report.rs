@@ -1,0 +1,70 @@
+//! `softdiff report` and `softdiff quickstart`.
+
+mod support;
+
+use support::{Scratch, bytes, done, softdiff, text, tiny_run};
+
+#[test]
+fn a_run_becomes_one_page_and_its_figures() {
+    let scratch = Scratch::new("report");
+    let run = tiny_run(&scratch);
+    let (page, figures) = (scratch.path("page.html"), scratch.path("figures"));
+    done(&["report", &run, "--device", "cpu", "--samples", "4", "--out", &page, "--figures", &figures]);
+    let html = String::from_utf8(bytes(&page)).unwrap();
+    let sections = ["At a glance", "Samples", "The corruption path", "The schedule", "The prior", "Training"];
+    let more = ["Nearest neighbours", "Samplers side by side", "Conditional means", "Quality over", "Do it again"];
+    for title in sections.iter().chain(&more) {
+        assert!(html.contains(&format!(">{title}")), "{title}");
+    }
+    // Nothing is fetched: the only addresses are the name space of SVG and pictures inside the page.
+    assert_eq!(html.matches("http").count(), html.matches("http://www.w3.org/2000/svg").count() + 1);
+    assert!(
+        html.contains("http-equiv") && html.matches("src=").count() == html.matches("src=\"data:image/png").count()
+    );
+    for picture in ["samples", "path", "prior", "distances", "neighbours", "samplers", "means"] {
+        softdiff::image::decode(&bytes(format!("{figures}/{picture}.png"))).unwrap();
+    }
+    for drawing in ["loss", "loss-by-time", "norm", "schedule", "hops", "noise", "quality"] {
+        let svg = String::from_utf8(bytes(format!("{figures}/{drawing}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>") && svg.contains("<style>"), "{drawing}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{drawing}");
+    }
+}
+
+#[test]
+fn records_alone_are_enough_and_one_figure_can_be_had() {
+    let scratch = Scratch::new("report-records");
+    let run = tiny_run(&scratch);
+    std::fs::remove_dir_all(format!("{run}/checkpoints")).unwrap();
+    done(&["report", &run, "--device", "cpu"]);
+    let html = String::from_utf8(bytes(format!("{run}/report.html"))).unwrap();
+    assert!(html.contains("Training") && !html.contains("Conditional means"));
+    let svg = scratch.path("loss.svg");
+    done(&["report", &run, "--device", "cpu", "--figure", "loss", "--out", &svg]);
+    assert!(bytes(&svg).starts_with(b"<svg"));
+    let failed = softdiff(&["report", &run, "--figure", "lost"]);
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1) && said.contains("no figure \"lost\"") && said.contains("hint: it has loss")
+    );
+    let failed = softdiff(&["report", &scratch.path("nothing")]);
+    assert!(failed.status.code() == Some(1) && text(&failed.stderr).contains("is no run"));
+}
+
+#[test]
+fn quickstart_goes_all_the_way() {
+    let scratch = Scratch::new("quickstart");
+    let run = scratch.path("run");
+    let small = ["train.steps=2", "train.batch=4", "network.channels=8", "preview.every=false", "data.limit=256"];
+    let small: Vec<&str> = small.iter().flat_map(|set| ["--set", set]).collect();
+    let lean = ["--set", "prior.components=1", "--set", "prior.modes=4", "--set", "sample.steps=2", "--samples", "4"];
+    let all = [&["quickstart", "--out", &run, "--device", "cpu", "--json"], &small[..], &lean].concat();
+    let facts: serde_json::Value = serde_json::from_str(&done(&all)).unwrap();
+    assert_eq!(facts["step"], 2);
+    softdiff::image::decode(&bytes(facts["samples"].as_str().unwrap())).unwrap();
+    assert!(bytes(facts["report"].as_str().unwrap()).starts_with(b"<!doctype html>"));
+    // Again, it has nothing left to train and comes to the same.
+    let grid = bytes(facts["samples"].as_str().unwrap());
+    let again: serde_json::Value = serde_json::from_str(&done(&all)).unwrap();
+    assert_eq!((again["step"].clone(), bytes(again["samples"].as_str().unwrap())), (2.into(), grid));
+}

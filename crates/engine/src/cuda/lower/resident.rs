@@ -1,0 +1,200 @@
+//! Group norm with an image's slice of channels in registers; see kernels/norm_resident.cu.
+
+use super::{Io, Lowering, float};
+use crate::Shape;
+use crate::error::Result;
+use crate::op::group_norm::cut;
+use crate::op::{GroupNormGradient, NormOptions};
+
+/// Threads of a block at most.
+const THREADS: usize = 256;
+/// Packs of eight values that a thread keeps at most.
+#[cfg(test)]
+const MOST_PACKS: usize = 8;
+
+/// How an image is cut: slices of channels, parts of pixels (the blocks of a cluster), packs per thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::cuda) struct Resident {
+    slice: usize,
+    parts: usize,
+    /// Threads along channels: a power of two, of which the last may have nothing to do.
+    lanes: usize,
+    rows: usize,
+    packs: usize,
+}
+
+impl Resident {
+    /// The cut for an image, if there is one.
+    pub fn of(x: &Shape, groups: usize, capability: (i32, i32)) -> Option<Resident> {
+        let (pixels, channels) = cut(x);
+        // Clusters came with Hopper.
+        let most_parts = if capability.0 >= 9 { 8 } else { 1 };
+        Resident::new(pixels, channels, channels / groups.max(1), most_parts)
+    }
+
+    fn new(pixels: usize, channels: usize, per_group: usize, most_parts: usize) -> Option<Resident> {
+        let unit = (1..=8).map(|i| i * per_group).find(|u| u % 8 == 0)?;
+        if !channels.is_multiple_of(unit) || unit > 128 {
+            return None;
+        }
+        let slices = || {
+            (1..=channels / unit)
+                .map(|i| i * unit)
+                .filter(|s| channels.is_multiple_of(*s) && *s <= 128 && (*s % 16 == 0 || *s == channels))
+        };
+        // Wide rows make whole memory transactions, few packs leave room for more blocks, and a cluster costs barriers.
+        let wish = [(64, 2), (32, 4), (32, 8), (16, 8), (8, 8)];
+        let forced = std::env::var(format!("NORM_{pixels}")).ok();
+        let forced: Option<Vec<usize>> = forced.map(|f| f.split(':').filter_map(|n| n.parse().ok()).collect());
+        if let Some([parts, narrowest]) = forced.as_deref() {
+            let slice = slices().find(|&s| s >= (*narrowest).min(channels))?;
+            let lanes = (slice / 8).next_power_of_two();
+            let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
+            let needed = (pixels / parts).div_ceil(rows);
+            if needed <= 8 {
+                return Some(Resident { slice, parts: *parts, lanes, rows, packs: needed.next_power_of_two() });
+            }
+        }
+        let tries = (0..4).map(|i| 1 << i).take_while(|parts| *parts <= most_parts);
+        for parts in tries.filter(|&parts| pixels.is_multiple_of(parts)) {
+            for (narrowest, packs) in wish {
+                let Some(slice) = slices().find(|&s| s >= narrowest.min(channels)) else { continue };
+                let lanes = (slice / 8).next_power_of_two();
+                // As many rows as there are pixels, but a thread for every channel of the slice.
+                let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
+                let needed = (pixels / parts).div_ceil(rows);
+                if needed <= packs {
+                    return Some(Resident { slice, parts, lanes, rows, packs: needed.next_power_of_two() });
+                }
+            }
+        }
+        None
+    }
+
+    /// Bytes of shared memory: two sums per channel and row of threads, or per warp, and their totals.
+    fn shared(&self) -> usize {
+        let threads = self.lanes * self.rows;
+        (2 * self.slice * (threads.div_ceil(32) + 2)).max(threads).max(3 * self.slice) * 4
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn resident(&self, x: &Shape, options: &NormOptions) -> Option<Resident> {
+        Resident::of(x, options.groups, self.device.capability)
+    }
+
+    /// Where dropout's decisions about `x` are kept, one bit per element in the order of the threads.
+    fn mask_bits(&mut self, cut: &Resident, options: &NormOptions, x: &Shape) -> Result<u64> {
+        let Some(mask) = options.mask else { return Ok(0) };
+        let key = (mask.purpose, mask.threshold(), x.numel());
+        if let Some(&address) = self.masks.get(&key) {
+            return Ok(address);
+        }
+        let blocks = x[0] * cut.parts * (x[x.len() - 1] / cut.slice);
+        let buffer = self.device.alloc(blocks * cut.lanes * cut.rows * cut.packs)?;
+        let address = buffer.address;
+        self.tables.push(buffer);
+        self.masks.insert(key, address);
+        Ok(address)
+    }
+
+    pub(super) fn resident_norm(&mut self, cut: &Resident, options: &NormOptions, io: &Io) -> Result<()> {
+        let Io { shapes, ins, outs, .. } = io;
+        let bits = self.mask_bits(cut, options, shapes[0])?;
+        let shift = ins.get(3).copied().unwrap_or(0);
+        let mut arguments = vec![outs[0], outs[1], outs[2], bits, ins[0], ins[1], ins[2], shift];
+        arguments.extend(self.sizes(cut, options, shapes[0]));
+        arguments.extend([float(options.epsilon), u64::from(options.silu)]);
+        arguments.extend(self.mask(options.mask));
+        self.launch_resident("norm_resident", cut, shapes[0], arguments)
+    }
+
+    pub(super) fn resident_norm_gradient(&mut self, cut: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
+        let Io { shapes, ins, outs, .. } = io;
+        let (x, options) = (shapes[3], &op.options);
+        let bits = self.mask_bits(cut, options, x)?;
+        let (images, channels) = (x[0], x[x.len() - 1]);
+        let partials = self.device.alloc(3 * images * channels * 4)?;
+        let (base, addends) = ins.split_at(ins.len() - op.addends.len());
+        let shifted = base.len() > 6;
+        let dshift = if shifted { outs[3] } else { 0 };
+        let dsum = if op.sums.is_some() { outs[if shifted { 4 } else { 3 }] } else { 0 };
+        let second = if op.split.is_some() { outs[outs.len() - 1] } else { 0 };
+        let split = op.split.unwrap_or(channels) as u64;
+        let mut arguments = vec![outs[0], second, split, dshift, partials.address, u64::from(op.sums.is_some())];
+        arguments.extend(base);
+        arguments.resize(13, 0);
+        arguments.push(bits);
+        arguments.extend((0..3).map(|i| addends.get(i).copied().unwrap_or(0)));
+        arguments.extend((0..3).map(|i| float(op.addends.get(i).copied().unwrap_or(0.0))));
+        arguments.extend(self.sizes(cut, options, x));
+        arguments.push(u64::from(options.silu));
+        let [threshold, _, kept, ..] = self.mask(options.mask);
+        arguments.extend([threshold, kept]);
+        self.launch_resident("norm_resident_gradient", cut, x, arguments)?;
+        // The sums over the images are nobody's hurry.
+        let sets = if op.sums.is_some() { 3 } else { 2 };
+        let arguments = [outs[1], outs[2], dsum, partials.address, images as u64, channels as u64];
+        let arguments = [&arguments[..], &[float(op.sums.unwrap_or(0.0))]].concat();
+        self.tables.push(partials);
+        let grid = [channels.div_ceil(32), sets, 1];
+        self.launch("norm_image_sums", grid, [32, 8, 1], 0, &arguments)?;
+        self.later.extend(self.commands.pop());
+        Ok(())
+    }
+
+    fn sizes(&self, part: &Resident, options: &NormOptions, x: &Shape) -> [u64; 4] {
+        let (pixels, channels) = cut(x);
+        [pixels, channels, part.slice, channels / options.groups].map(|n| n as u64)
+    }
+
+    fn launch_resident(&mut self, name: &str, cut: &Resident, x: &Shape, arguments: Vec<u64>) -> Result<()> {
+        let grid = [x[x.len() - 1] / cut.slice, cut.parts, x[0]];
+        let name = format!("{name}_{}", cut.packs);
+        self.launch(&name, grid, [cut.lanes, cut.rows, 1], cut.shared(), &arguments)?;
+        if let Some(super::Command::Kernel(launch)) = self.commands.last_mut() {
+            launch.cluster = cut.parts as u32;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cut_covers_the_image_with_whole_groups() {
+        for (pixels, channels, per_group) in [
+            (1024, 128, 4),
+            (1024, 256, 8),
+            (1024, 384, 12),
+            (256, 256, 8),
+            (256, 512, 16),
+            (64, 512, 16),
+            (16, 256, 8),
+            (4, 64, 4),
+            (4096, 128, 4),
+            (4096, 384, 12),
+            (1, 8, 4),
+            (272, 72, 12),
+        ] {
+            for most in [1, 8] {
+                let Some(r) = Resident::new(pixels, channels, per_group, most) else {
+                    assert!(pixels >= 1024 && most == 1 || pixels == 272, "{pixels} {channels} {per_group}");
+                    continue;
+                };
+                assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 >= r.slice, "{r:?}");
+                assert!(r.rows * r.packs * r.parts >= pixels && pixels % r.parts == 0, "{r:?}");
+                assert!(
+                    r.lanes * r.rows <= THREADS
+                        && r.slice <= r.lanes * r.rows
+                        && r.lanes * r.rows % 32 == 0
+                        && r.packs <= MOST_PACKS,
+                    "{r:?}"
+                );
+                assert!(r.shared() <= 48 << 10 && r.parts <= most, "{r:?}");
+            }
+        }
+    }
+}

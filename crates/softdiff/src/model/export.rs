@@ -1,0 +1,146 @@
+//! A model as a folder to keep or to publish: weights, path, prior, what it is, and hashes of it all.
+
+use super::{Model, ModelError, WEIGHTS};
+use crate::checkpoint::FileEntry;
+use crate::run::fs::{Disk, read_up_to};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is in an exported folder, and what it was made from.
+pub const MANIFEST: &str = "manifest.json";
+/// Longest manifest that is read.
+const LONGEST: u64 = 1 << 20;
+const SCHEMA: u32 = 1;
+
+/// The content of an exported model's `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelManifest {
+    /// Version of the format.
+    pub schema: u32,
+    /// What the model is called.
+    pub name: String,
+    /// Training steps behind the weights.
+    pub step: u64,
+    /// Which weights these are: `ema-0.999` and the like, or `raw`.
+    pub weights: String,
+    /// How they are stored: `f32` or `bf16`.
+    pub precision: String,
+    /// Number of single weights.
+    pub parameters: usize,
+    /// The program that wrote it.
+    pub build: String,
+    /// Every other file, by name.
+    pub files: BTreeMap<String, FileEntry>,
+}
+
+impl Model {
+    /// Writes the folder `to`, with weights of half the size if `half`; gives its manifest.
+    pub fn export(&self, to: &Path, half: bool) -> Result<ModelManifest, ModelError> {
+        let fail = |file: &Path, problem: String| ModelError::Unwritable { file: file.into(), problem };
+        std::fs::create_dir_all(to).map_err(|error| fail(to, error.to_string()))?;
+        let metadata = [("name", self.name.clone()), ("format", "softdiff".into())];
+        let weights = if half { Params32::write_bf16_safetensors } else { Params32::write_safetensors };
+        let weights = weights(&self.params, &metadata).map_err(|error| fail(&to.join(WEIGHTS), error.to_string()))?;
+        let prior = to.join("prior.safetensors");
+        self.prior.write(&prior)?;
+        let prior = std::fs::read(&prior).map_err(|error| fail(&prior, error.to_string()))?;
+        let mut files = BTreeMap::new();
+        let mut put = |name: &str, bytes: &[u8]| -> Result<(), ModelError> {
+            let path = to.join(name);
+            let beside = to.join(format!("{name}.{}.tmp", std::process::id()));
+            let publish = || {
+                std::fs::write(&beside, bytes)?;
+                std::fs::File::open(&beside)?.sync_all()?;
+                std::fs::rename(&beside, &path)
+            };
+            publish().map_err(|error| fail(&path, error.to_string()))?;
+            let entry = FileEntry { bytes: bytes.len() as u64, blake3: blake3::hash(bytes).to_hex().to_string() };
+            files.insert(name.to_owned(), entry);
+            Ok(())
+        };
+        put("config.toml", self.recipe.to_toml().as_bytes())?;
+        put("prior.safetensors", &prior)?;
+        if let Some(schedule) = &self.schedule {
+            put("schedule.json", schedule.to_json().as_bytes())?;
+        }
+        put(WEIGHTS, &weights)?;
+        let precision = if half { "bf16" } else { "f32" };
+        put("model_index.json", self.index().as_bytes())?;
+        put("README.md", self.card(precision).as_bytes())?;
+        let manifest = ModelManifest {
+            schema: SCHEMA,
+            name: self.name.clone(),
+            step: self.step,
+            weights: self.weights.to_string(),
+            precision: precision.into(),
+            parameters: self.params.numel(),
+            build: crate::run::build(),
+            files: std::mem::take(&mut files),
+        };
+        let Ok(text) = serde_json::to_string_pretty(&manifest) else { unreachable!("a manifest is always JSON") };
+        std::fs::write(to.join(MANIFEST), text + "\n").map_err(|error| fail(&to.join(MANIFEST), error.to_string()))?;
+        Ok(manifest)
+    }
+
+    /// `model_index.json` of the Hugging Face hub's layout: which library opens the folder.
+    fn index(&self) -> String {
+        let index = serde_json::json!({
+            "_class_name": "SoftDiffusion", "_library_name": "softdiff", "name": self.name,
+            "model": WEIGHTS, "prior": "prior.safetensors", "recipe": "config.toml",
+            "schedule": self.schedule.as_ref().map(|_| "schedule.json"),
+        });
+        format!("{index:#}\n")
+    }
+
+    /// The model's card.
+    fn card(&self, precision: &str) -> String {
+        let shape = self.path.shape();
+        let recipe = &self.recipe;
+        let leak = match self.prior.leaks_training_images() {
+            true => "\nIts prior starts from corrupted training images: samples are not all its own.\n",
+            false => "",
+        };
+        format!(
+            "---\nlibrary_name: softdiff\ntags:\n- diffusion\n- unconditional-image-generation\n---\n\n# {}\n\n\
+             A soft diffusion model of images of {shape}: a {} path, {} weights ({}, {precision}) after {} training steps of \
+             {} images.\n{leak}\n```\nsoftdiff sample FOLDER --seeds 0..64 --out samples.png\n```\n\n\
+             The recipe it was trained by is `config.toml`; `manifest.json` holds the hash of every file.\n",
+            self.name,
+            recipe.path.kind(),
+            self.params.numel(),
+            self.weights,
+            self.step,
+            recipe.train.batch,
+        )
+    }
+}
+
+type Params32 = softdiff_engine::Params<f32>;
+
+/// The manifest of an exported folder, where there is one, after its files were checked against it.
+pub(super) fn checked_manifest(folder: &Path) -> Result<Option<ModelManifest>, ModelError> {
+    let path = folder.join(MANIFEST);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let fail = |file: &Path, problem: String| ModelError::Weights { file: file.into(), problem };
+    let bytes = read_up_to(&Disk, &path, LONGEST).map_err(|error| fail(&path, error.to_string()))?;
+    let manifest: ModelManifest = serde_json::from_slice(&bytes).map_err(|error| fail(&path, error.to_string()))?;
+    if manifest.schema > SCHEMA {
+        return Err(fail(&path, format!("format {} is newer than this program knows", manifest.schema)));
+    }
+    for (name, entry) in &manifest.files {
+        // Names are plain: a manifest cannot point out of its folder.
+        if name.contains(['/', '\\']) || name.starts_with('.') {
+            return Err(fail(&path, format!("{name:?} is no file of this folder")));
+        }
+        let file = folder.join(name);
+        let bytes = read_up_to(&Disk, &file, entry.bytes).map_err(|error| fail(&file, error.to_string()))?;
+        // The card is for people, who may have added to it.
+        if name != "README.md" && blake3::hash(&bytes).to_hex().as_str() != entry.blake3 {
+            return Err(fail(&file, "its content is not what the manifest says".into()));
+        }
+    }
+    Ok(Some(manifest))
+}

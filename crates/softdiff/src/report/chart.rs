@@ -1,0 +1,207 @@
+//! Line charts as SVG, drawn with the page's colours.
+
+use super::html::escape;
+use std::fmt::Write;
+
+/// A line of a chart.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// Its points, by rising x; those that are not finite leave a gap.
+    pub points: Vec<(f64, f64)>,
+    /// Drawn with gaps.
+    pub dashed: bool,
+}
+
+impl Series {
+    /// A full line.
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), points, dashed: false }
+    }
+
+    /// The same with gaps.
+    pub fn dashed(self) -> Series {
+        Series { dashed: true, ..self }
+    }
+}
+
+/// A line chart.
+#[derive(Debug, Clone, Default)]
+pub struct Chart {
+    /// Below the horizontal axis.
+    pub x: String,
+    /// Above the vertical axis.
+    pub y: String,
+    /// Whether the vertical axis is logarithmic; values up to 0 are left out then.
+    pub log_y: bool,
+    /// Whether the horizontal one is.
+    pub log_x: bool,
+    /// Whether the lines are an ordered family, coloured from dark to light.
+    pub family: bool,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 320.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 150.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 42.0;
+
+/// One axis: its range and its marks.
+struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+    marks: Vec<f64>,
+}
+
+impl Axis {
+    /// `tight` ends at the last value, else at the mark beyond it.
+    fn over(values: impl Iterator<Item = f64>, log: bool, tight: bool) -> Axis {
+        let ok = |v: &f64| v.is_finite() && (!log || *v > 0.0);
+        let (mut low, mut high) =
+            values.filter(ok).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        if low > high {
+            (low, high) = if log { (0.1, 1.0) } else { (0.0, 1.0) };
+        }
+        if log {
+            let (first, last) = (low.log10().floor(), high.log10().ceil());
+            // Within one or two decades the marks at 2 and 5 help.
+            let steps: &[f64] = if last - first <= 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let decades = (first as i32)..=(last as i32);
+            let all = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
+            let (low, high) = if low == high { (low / 2.0, high * 2.0) } else { (low / 1.05, high * 1.05) };
+            return Axis { low, high, log, marks: all.filter(|m| (low..=high).contains(m)).collect() };
+        }
+        if low == high {
+            (low, high) = (low - 0.5, high + 0.5);
+        }
+        let rough = (high - low) / 5.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(power * 10.0);
+        let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
+        let marks: Vec<f64> = (first..=last).map(|k| k as f64 * step).collect();
+        if tight {
+            let within = |mark: &f64| (low - 1e-9 * step..=high + 1e-9 * step).contains(mark);
+            return Axis { low, high, log, marks: marks.into_iter().filter(within).collect() };
+        }
+        let (low, high) = (first as f64 * step, last as f64 * step);
+        Axis { low, high, log, marks }
+    }
+
+    /// Where a value lies, from 0 to 1.
+    fn place(&self, value: f64) -> f64 {
+        let scale = |v: f64| if self.log { v.ln() } else { v };
+        (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
+    }
+}
+
+fn label(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        "0".into()
+    } else if !(1e-3..1e5).contains(&size) {
+        format!("{value:.0e}")
+    } else {
+        let text = format!("{value:.3}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+impl Chart {
+    /// The drawing.
+    pub fn svg(&self) -> String {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let (x, y) =
+            (Axis::over(points().map(|p| p.0), self.log_x, true), Axis::over(points().map(|p| p.1), self.log_y, false));
+        let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - RIGHT);
+        let at_y = |v: f64| HEIGHT - BOTTOM - y.place(v) * (HEIGHT - TOP - BOTTOM);
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let title = escape(&format!("{} over {}", self.y, self.x));
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" role=\"img\" aria-label=\"{title}\">"
+        );
+        for &mark in &y.marks {
+            let (h, text) = (at_y(mark), label(mark));
+            let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{h:.1}\" y2=\"{h:.1}\"/>");
+            let _ = write!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, h + 4.0);
+        }
+        for &mark in &x.marks {
+            let (w, text) = (at_x(mark), label(mark));
+            let _ = write!(
+                svg,
+                "<line class=\"axis\" x1=\"{w:.1}\" x2=\"{w:.1}\" y1=\"{bottom}\" y2=\"{}\"/>",
+                bottom + 4.0
+            );
+            let _ = write!(svg, "<text x=\"{w:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>", bottom + 18.0);
+        }
+        let _ = write!(svg, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>");
+        let middle = (LEFT + right) / 2.0;
+        let _ = write!(
+            svg,
+            "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            HEIGHT - 6.0,
+            escape(&self.x)
+        );
+        let _ = write!(svg, "<text x=\"8\" y=\"14\">{}</text>", escape(&self.y));
+        for (index, series) in self.series.iter().enumerate() {
+            let colour = self.colour(index);
+            let class = if series.dashed { "series dashed" } else { "series" };
+            let mut line = String::new();
+            let mut drawing = false;
+            for &(px, py) in &series.points {
+                let fits = px.is_finite() && py.is_finite() && (!self.log_y || py > 0.0) && (!self.log_x || px > 0.0);
+                if fits {
+                    let _ = write!(line, "{}{:.1} {:.1}", if drawing { 'L' } else { 'M' }, at_x(px), at_y(py));
+                }
+                drawing = fits;
+            }
+            let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"{line}\"/>");
+            let h = TOP + 8.0 + 18.0 * index as f64;
+            let (from, to) = (right + 12.0, right + 32.0);
+            let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"M{from} {h}L{to} {h}\"/>");
+            let _ = write!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", to + 6.0, h + 4.0, escape(&series.name));
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    fn colour(&self, index: usize) -> String {
+        if !self.family {
+            const USUAL: [&str; 6] = ["#0b6bcb", "#d9480f", "#2b8a3e", "#862e9c", "#c2255c", "#5f6b7a"];
+            return format!("var(--s{}, {})", index % USUAL.len(), USUAL[index % USUAL.len()]);
+        }
+        let part = index as f64 / (self.series.len().max(2) - 1) as f64;
+        format!("hsl({:.0} 70% {:.0}%)", 255.0 - 215.0 * part, 50.0 + 5.0 * part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_round_numbers_that_span_the_values() {
+        let axis = Axis::over([0.03, 0.97].into_iter(), false, false);
+        assert_eq!(axis.marks.iter().map(|m| label(*m)).collect::<Vec<_>>(), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        let axis = Axis::over([3.0, 4000.0].into_iter(), true, false);
+        assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
+        assert_eq!(axis.place(axis.low), 0.0);
+        assert_eq!(Axis::over([7.0].into_iter(), false, false).place(7.0), 0.5);
+        assert_eq!(Axis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
+        assert_eq!([0.0, 1e-5, 0.25, 12.0, 2e6].map(label), ["0", "1e-5", "0.25", "12", "2e6"]);
+    }
+
+    #[test]
+    fn what_is_not_a_number_leaves_a_gap() {
+        let points = vec![(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (3.0, 4.0)];
+        let svg = Chart { series: vec![Series::new("<a>", points)], ..Chart::default() }.svg();
+        let line = svg.split(" d=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!((line.matches('M').count(), line.matches('L').count()), (2, 1));
+        assert!(svg.contains("&lt;a&gt;") && !svg.contains("NaN"));
+        assert!(Chart::default().svg().ends_with("</svg>"));
+    }
+}

@@ -1,0 +1,240 @@
+//! What the model makes: a grid, samplers side by side, predictions over time, quality over evaluations.
+
+use super::page::ReportError;
+use super::path::tiles;
+use super::{Block, Chart, Figure, Section, Series};
+use crate::data::Dataset;
+use crate::metrics::{memorisation, nearest, sliced_wasserstein};
+use crate::model::{Model, NetworkDenoiser, to_bytes};
+use crate::sampler::{Denoiser, Sampler, SamplerError, Sampling, by_name, needs_scale, sample};
+use crate::train::numbers;
+use softdiff_engine::Device;
+
+/// Images in the grid.
+const GRID: usize = 64;
+/// Images in a row.
+const ROW: usize = 8;
+/// Samplers beside the recipe's own, and those whose quality is measured.
+const SAMPLERS: [&str; 5] = ["naive", "momentum", "churn-rate", "multistep", "heun"];
+const MEASURED_SAMPLERS: [&str; 2] = ["naive", "momentum"];
+const STEPS: [usize; 4] = [4, 8, 16, 32];
+/// The most images behind each point of quality over evaluations.
+const MEASURED: usize = 64;
+const DIRECTIONS: usize = 256;
+/// Images at a time.
+const BATCH: usize = 32;
+
+/// What a report samples with.
+pub(super) struct Scene<'a> {
+    pub model: &'a Model,
+    pub dataset: Option<&'a Dataset>,
+    pub device: &'a Device,
+    pub images: usize,
+}
+
+/// What was found: the grid, the rest, and numbers for the summary.
+#[derive(Default)]
+pub(super) struct SampleSections {
+    pub grid: Option<Section>,
+    pub others: Vec<Section>,
+    pub numbers: Vec<(String, String)>,
+}
+
+/// A denoiser that counts how often it is asked, and keeps its answers if told so.
+struct Watched<'a> {
+    inner: &'a mut NetworkDenoiser,
+    asked: usize,
+    kept: Option<Vec<Vec<f64>>>,
+}
+
+impl Denoiser for Watched<'_> {
+    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Result<Vec<f64>, SamplerError> {
+        let mean = self.inner.x0_hat(xt, t)?;
+        self.asked += 1;
+        if let Some(kept) = &mut self.kept {
+            kept.push(mean.clone());
+        }
+        Ok(mean)
+    }
+}
+
+impl Scene<'_> {
+    pub fn sections(&self, progress: &mut dyn FnMut(&str, usize, usize)) -> Result<SampleSections, ReportError> {
+        let model = self.model;
+        let section = &model.recipe.sample;
+        let (own, sampling) = (section.build()?, section.sampling()?);
+        let numbers_of = numbers(model.recipe.train.precision);
+        let mut denoiser = model.denoiser(self.device, BATCH, numbers_of)?;
+        let mut found = SampleSections::default();
+        let seeds: Vec<u64> = (0..self.images as u64).collect();
+        let mut images = Vec::new();
+        for part in seeds.chunks(BATCH) {
+            images.extend(sample(&model.path, &*own, &mut denoiser, model.starts(part), part, &sampling)?);
+            progress("sampling", images.len() / model.path.shape().len(), self.images);
+        }
+        let shown = self.images.min(GRID);
+        let size = model.path.shape().len();
+        let caption = format!(
+            "Uncurated: seeds 0 to {}, {} in {} steps, {}.",
+            shown.saturating_sub(1),
+            section.sampler,
+            section.steps,
+            model.weights
+        );
+        let picture = tiles(&model.path, &images[..shown * size], crate::image::grid::square_columns(shown));
+        let figure = Block::Figure(Figure::picture("samples", caption, &picture));
+        found.grid = Some(Section { title: "Samples".into(), blocks: vec![figure] });
+        if let Some(dataset) = self.dataset {
+            let quality = self.quality(&images)?;
+            let floor = self.floor(dataset, self.images)?;
+            let text = |(value, error): (f64, f64)| format!("{value:.4} ± {error:.4}");
+            found.numbers.push((format!("sliced Wasserstein, {} samples to data", self.images), text(quality)));
+            found.numbers.push(("the same for other images of the data".into(), text(floor)));
+            self.neighbours(&images, dataset, &mut found)?;
+        }
+        found.others.push(self.samplers(&*own, &mut denoiser, &sampling)?);
+        found.others.push(self.means(&*own, &mut denoiser, &sampling)?);
+        if self.dataset.is_some() {
+            found.others.push(self.evaluations(&*own, &mut denoiser, progress)?);
+        }
+        Ok(found)
+    }
+
+    /// The same starting points under every sampler that can go this path.
+    fn samplers(
+        &self,
+        own: &dyn Sampler,
+        denoiser: &mut NetworkDenoiser,
+        sampling: &Sampling,
+    ) -> Result<Section, ReportError> {
+        let model = self.model;
+        let seeds: Vec<u64> = (0..ROW as u64).collect();
+        let mut names = vec![model.recipe.sample.sampler.clone()];
+        let mut rows = sample(&model.path, own, denoiser, model.starts(&seeds), &seeds, sampling)?;
+        for name in SAMPLERS {
+            if *name == names[0] || needs_scale(name) {
+                continue;
+            }
+            let sampler = by_name(name, &model.recipe.sample.options)?;
+            rows.extend(sample(&model.path, &*sampler, denoiser, model.starts(&seeds), &seeds, sampling)?);
+            names.push(name.to_owned());
+        }
+        let caption = format!("From top to bottom: {}. Each column starts from the same seed.", names.join(", "));
+        let figure = Figure::picture("samplers", caption, &tiles(&model.path, &rows, ROW));
+        Ok(Section { title: "Samplers side by side".into(), blocks: vec![Block::Figure(figure)] })
+    }
+
+    /// The predicted clean image over time (the paper's figure of conditional means).
+    fn means(
+        &self,
+        own: &dyn Sampler,
+        denoiser: &mut NetworkDenoiser,
+        sampling: &Sampling,
+    ) -> Result<Section, ReportError> {
+        let model = self.model;
+        let seeds: Vec<u64> = (0..4).collect();
+        let mut watched = Watched { inner: denoiser, asked: 0, kept: Some(vec![]) };
+        sample(&model.path, own, &mut watched, model.starts(&seeds), &seeds, sampling)?;
+        let (kept, size) = (watched.kept.unwrap_or_default(), model.path.shape().len());
+        let columns = kept.len().min(10);
+        let mut rows = Vec::new();
+        for seed in 0..seeds.len() {
+            for column in 0..columns {
+                let mean = &kept[column * (kept.len() - 1) / (columns - 1).max(1)];
+                rows.extend_from_slice(&mean[seed * size..(seed + 1) * size]);
+            }
+        }
+        let caption = "The network's clean prediction on the way, from the start (left) to the end (right).";
+        let figure = Figure::picture("means", caption, &tiles(&model.path, &rows, columns));
+        Ok(Section { title: "Conditional means".into(), blocks: vec![Block::Figure(figure)] })
+    }
+
+    /// Quality over the number of evaluations.
+    fn evaluations(
+        &self,
+        own: &dyn Sampler,
+        denoiser: &mut NetworkDenoiser,
+        progress: &mut dyn FnMut(&str, usize, usize),
+    ) -> Result<Section, ReportError> {
+        let model = self.model;
+        let mut names = vec![model.recipe.sample.sampler.as_str()];
+        names.extend(MEASURED_SAMPLERS.iter().filter(|name| **name != model.recipe.sample.sampler));
+        let count = self.images.min(MEASURED);
+        let seeds: Vec<u64> = (0..count as u64).collect();
+        let mut series = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let other = by_name(name, &model.recipe.sample.options)?;
+            let sampler = if index == 0 { own } else { &*other };
+            let mut points = Vec::new();
+            for (done, &steps) in STEPS.iter().enumerate() {
+                let sampling = Sampling::uniform(steps)?.ending(model.recipe.sample.ending);
+                let mut watched = Watched { inner: denoiser, asked: 0, kept: None };
+                let x1 = model.starts(&seeds);
+                let images = sample(&model.path, sampler, &mut watched, x1, &seeds, &sampling)?;
+                points.push((watched.asked as f64, self.quality(&images)?.0));
+                progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
+            }
+            series.push(Series::new(*name, points));
+        }
+        if let Some(dataset) = self.dataset {
+            let floor = self.floor(dataset, count)?.0;
+            let (first, last) = (STEPS[0] as f64, STEPS[STEPS.len() - 1] as f64);
+            series.push(Series::new("data itself", vec![(first, floor), (last, floor)]).dashed());
+        }
+        let chart = Chart {
+            x: "evaluations of the network per image".into(),
+            y: "sliced Wasserstein distance to the data".into(),
+            log_x: true,
+            series,
+            ..Chart::default()
+        };
+        let caption = format!(
+            "Lower is better; {count} images per point, so small differences mean nothing. Dashed: other images of the data."
+        );
+        let figure = Figure::drawn("quality", caption, chart.svg());
+        Ok(Section { title: "Quality over evaluations".into(), blocks: vec![Block::Figure(figure)] })
+    }
+
+    /// Sliced Wasserstein distance of images, as bytes would hold them, to as many of the data.
+    fn quality(&self, images: &[f64]) -> Result<(f64, f64), ReportError> {
+        let size = self.model.path.shape().len();
+        let Some(dataset) = self.dataset else { unreachable!("quality is asked for with data only") };
+        let reference = spread(dataset, 0, images.len() / size);
+        Ok(sliced_wasserstein(&to_bytes(images), &reference, size, DIRECTIONS, 0)?)
+    }
+
+    /// The same for images of the data that are not among those compared with.
+    fn floor(&self, dataset: &Dataset, count: usize) -> Result<(f64, f64), ReportError> {
+        let (images, reference) = (spread(dataset, 1, count), spread(dataset, 0, count));
+        Ok(sliced_wasserstein(&images, &reference, dataset.picture_size(), DIRECTIONS, 0)?)
+    }
+
+    /// The first images, each above its nearest neighbour in the data; whether the model only remembers.
+    fn neighbours(&self, images: &[f64], dataset: &Dataset, found: &mut SampleSections) -> Result<(), ReportError> {
+        let (bytes, size) = (to_bytes(images), dataset.picture_size());
+        let near = nearest(&bytes, dataset.pixels(), size, &|_, _| {})?;
+        let score = memorisation(&near);
+        let shown = near.len().min(2 * ROW);
+        let mut rows = bytes[..shown * size].to_vec();
+        rows.extend(near[..shown].iter().flat_map(|near| dataset.picture(near.index)));
+        let values: Vec<f64> = rows.iter().map(|&byte| f64::from(byte) / 255.0).collect();
+        let caption = format!(
+            "Above: samples. Below: the nearest training image of each, by pixels. {:.1} % of {} samples are much nearer \
+             to one training image than to any other; {} equal one.",
+            100.0 * score.share,
+            near.len(),
+            score.copies
+        );
+        found.numbers.push(("memorised (pixels)".into(), format!("{:.1} %", 100.0 * score.share)));
+        let figure = Figure::picture("neighbours", caption, &tiles(&self.model.path, &values, shown));
+        found.others.push(Section { title: "Nearest neighbours".into(), blocks: vec![Block::Figure(figure)] });
+        Ok(())
+    }
+}
+
+/// The bytes of `count` images spread over the data; with another offset, other ones where there are enough.
+fn spread(dataset: &Dataset, offset: usize, count: usize) -> Vec<u8> {
+    let count = count.min(dataset.len() / 2).max(1);
+    let every = dataset.len() / count;
+    (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect()
+}
