@@ -5,7 +5,7 @@ use crate::corruption::{CorruptionError, LinearMap};
 use crate::linalg::dot;
 
 /// Conjugate gradients stop when the residual has fallen by this factor, or after so many steps.
-const TOLERANCE: f64 = 1e-8;
+const TOLERANCE: f64 = 1e-7;
 const MOST_STEPS: usize = 200;
 
 type Result<T> = std::result::Result<T, CorruptionError>;
