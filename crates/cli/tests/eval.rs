@@ -124,6 +124,21 @@ fn equal_pictures_have_full_similarity_and_the_help_has_examples() {
     assert!(text(&softdiff(&["eval", "--help"]).stdout).contains("Example:"));
 }
 
+#[test]
+fn pictures_that_are_all_equal_are_measured_with_a_warning() {
+    let folder = scratch("constant");
+    std::fs::create_dir_all(folder.join("black")).unwrap();
+    for name in ["black/1.ppm", "black/2.ppm"] {
+        std::fs::write(folder.join(name), [&b"P6 32 32 255\n"[..], &[0; 3072]].concat()).unwrap();
+    }
+    let black = folder.join("black").to_str().unwrap().to_string();
+    let run = softdiff(&["eval", &black, "--against", &pictures(), "--metrics", "sliced-wasserstein", "--json"]);
+    let result: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(result["warnings"], serde_json::json!(["all generated pictures are equal"]), "{}", text(&run.stderr));
+    assert!(result["results"]["sliced_wasserstein"]["value"].as_f64().unwrap() > 0.1);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// The whole way from pictures to FID; 64 pictures take some ten seconds on two cores.
 #[test]
 fn fid_with_the_network_is_that_of_the_saved_statistics() {
@@ -135,7 +150,8 @@ fn fid_with_the_network_is_that_of_the_saved_statistics() {
     let (pictures, statistics) = (pictures(), folder.join("reference.npz"));
     let run = |against: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_softdiff"));
-        command.args(["eval", &pictures, "--limit", "24", "--against", against, "--json"]).args(more);
+        let limit: &[&str] = if more.contains(&"--limit") { &[] } else { &["--limit", "24"] };
+        command.args(["eval", &pictures, "--against", against, "--json"]).args(limit).args(more);
         let run = command.env("SOFTDIFF_CACHE", &folder).env("SOFTDIFF_INCEPTION", &network).output().unwrap();
         let result: Result<Value, _> = serde_json::from_slice(&run.stdout);
         (result.map_or(f64::NAN, |result| result["results"]["fid"]["value"].as_f64().unwrap()), text(&run.stderr))
@@ -150,5 +166,7 @@ fn fid_with_the_network_is_that_of_the_saved_statistics() {
     }
     let (_, said) = run(statistics, &["--preset", "tensorflow"]);
     assert!(said.contains("were made with preset pytorch-fid, not tensorflow"), "{said}");
+    let (_, said) = run(&pictures, &["--limit", "1"]);
+    assert!(said.contains("of 1 pictures cannot be computed") && said.contains("hint: give at least 2"), "{said}");
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -17,7 +17,7 @@ pub enum InceptionError {
     #[error("{}: {reason}; give inception-2015-12-05.safetensors or pytorch-fid's pt_inception-2015-12-05-*.pth", path.display())]
     Unreadable { path: PathBuf, reason: String },
     /// A torch file was refused.
-    #[error("{} cannot be read as a torch file", path.display())]
+    #[error("{} cannot be read as a torch file; fetch it again, or give the .safetensors form", path.display())]
     Torch { path: PathBuf, source: ImportError },
     /// Weights of something else.
     #[error("{} is not the FID network: {reason}; give the weights of 2015-12-05, not torchvision's", path.display())]

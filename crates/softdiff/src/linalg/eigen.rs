@@ -11,6 +11,9 @@ use rayon::prelude::*;
 const PANEL: usize = 32;
 /// QL iterations allowed for one eigenvalue; two are usual.
 const MAX_ITERATIONS: usize = 60;
+/// After so many, what is small beside the whole matrix counts as zero, not only what is small beside its neighbours: in a
+/// matrix of low rank the neighbours are rounding noise themselves, which every sweep makes anew.
+const PATIENCE: usize = 8;
 
 /// `A = sum_k values[k] v_k v_k^T`, largest eigenvalue first.
 #[derive(Debug, Clone)]
@@ -127,10 +130,12 @@ fn update_row(row: &mut [f64], v: &[f64], w: &[f64], i: usize) {
 /// Implicit QL with Wilkinson's shift; leaves the eigenvalues in `d`, hands out the rotations in order.
 fn iterate_ql(d: &mut [f64], e: &mut [f64], rotated: &mut dyn FnMut(Rotation)) -> Result<(), LinalgError> {
     let n = d.len();
+    let noise = f64::EPSILON * d.iter().zip(&*e).map(|(d, e)| d.abs() + e.abs()).fold(0.0, f64::max);
     for l in 0..n {
         let mut iterations = 0;
         loop {
-            let split = (l..n - 1).find(|&m| e[m].abs() <= f64::EPSILON * (d[m].abs() + d[m + 1].abs()));
+            let floor = if iterations < PATIENCE { 0.0 } else { noise };
+            let split = (l..n - 1).find(|&m| e[m].abs() <= (f64::EPSILON * (d[m].abs() + d[m + 1].abs())).max(floor));
             let m = split.unwrap_or(n - 1);
             if m == l {
                 break;
@@ -245,6 +250,19 @@ mod tests {
         assert_eq!(SymmetricEigen::new(&Matrix::zeros(5, 5)).unwrap().values, vec![0.0; 5]);
         let ones = SymmetricEigen::new(&Matrix::from_fn(6, 6, |_, _| 1.0)).unwrap();
         assert!((ones.values[0] - 6.0).abs() < 1e-14 && ones.values[1..].iter().all(|v| v.abs() < 1e-14));
+    }
+
+    #[test]
+    fn a_matrix_of_low_rank_converges_although_most_of_it_is_rounding_noise() {
+        let mut stream = crate::random::Stream::new(8, "low rank");
+        for (n, rank) in [(64, 3), (255, 24), (255, 100)] {
+            // Columns of very different length, as covariances have them.
+            let thin = Matrix::from_fn(n, rank, |_, j| stream.normal() * 10f64.powf(-6.0 * j as f64 / rank as f64));
+            let mix = Matrix::from_fn(n, n, |_, _| stream.normal());
+            let thin = mix.times(&thin);
+            let values = symmetric_eigenvalues(&thin.times_transposed(&thin)).unwrap();
+            assert!(values[rank - 1] > 0.0 && values[rank..].iter().all(|v| v.abs() < 1e-12 * values[0]), "{n} {rank}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use softdiff_engine::cpu::product::inner_products;
 /// A reference set, made ready for several comparisons.
 pub struct FidReference {
     mean: Vec<f64>,
-    trace: f64,
+    covariance: Matrix,
     /// The transpose of `F` with `F F^T` the covariance.
     factor: Matrix,
 }
@@ -32,8 +32,8 @@ impl FidReference {
     /// Factors the covariance.
     pub fn new(statistics: &Statistics) -> Result<FidReference, MetricError> {
         let (mean, covariance) = statistics.moments()?;
-        let trace = covariance.diagonal_values().iter().sum();
-        Ok(FidReference { mean, trace, factor: pivoted_factor(&covariance)?.transposed() })
+        let factor = pivoted_factor(&covariance)?.transposed();
+        Ok(FidReference { mean, covariance, factor })
     }
 
     /// The distance to another set.
@@ -44,22 +44,29 @@ impl FidReference {
         }
         let (mean, covariance) = other.moments()?;
         let means: f64 = self.mean.iter().zip(&mean).map(|(a, b)| (a - b).powi(2)).sum();
-        let trace: f64 = covariance.diagonal_values().iter().sum();
-        Ok(means + self.trace + trace - 2.0 * self.trace_of_root(&covariance)?)
+        let trace = |covariance: &Matrix| covariance.diagonal_values().iter().sum::<f64>();
+        // A few pictures have a lower rank than the reference; the factor of either will do.
+        let root = if other.count() <= self.factor.rows() {
+            trace_of_root(&pivoted_factor(&covariance)?.transposed(), &self.covariance)?
+        } else {
+            trace_of_root(&self.factor, &covariance)?
+        };
+        Ok(means + trace(&self.covariance) + trace(&covariance) - 2.0 * root)
     }
+}
 
-    fn trace_of_root(&self, covariance: &Matrix) -> Result<f64, MetricError> {
-        let (rank, n) = (self.factor.rows(), self.factor.cols());
-        if rank == 0 {
-            return Ok(0.0);
-        }
-        // Rows of F^T times rows of the symmetric covariance.
-        let mut half = Matrix::zeros(rank, n);
-        inner_products(self.factor.values(), covariance.values(), n, half.values_mut());
-        let mut whole = Matrix::zeros(rank, rank);
-        inner_products(half.values(), self.factor.values(), n, whole.values_mut());
-        Ok(symmetric_eigenvalues(&whole)?.iter().map(|value| value.max(0.0).sqrt()).sum())
+/// The trace of `(S F F^T)^1/2`, given `F^T`.
+fn trace_of_root(factor: &Matrix, covariance: &Matrix) -> Result<f64, MetricError> {
+    let (rank, n) = (factor.rows(), factor.cols());
+    if rank == 0 {
+        return Ok(0.0);
     }
+    // Rows of F^T times rows of the symmetric covariance.
+    let mut half = Matrix::zeros(rank, n);
+    inner_products(factor.values(), covariance.values(), n, half.values_mut());
+    let mut whole = Matrix::zeros(rank, rank);
+    inner_products(half.values(), factor.values(), n, whole.values_mut());
+    Ok(symmetric_eigenvalues(&whole)?.iter().map(|value| value.max(0.0).sqrt()).sum())
 }
 
 /// FID of sets of pictures against one reference, for a trainer that asks again and again.
@@ -133,6 +140,19 @@ mod tests {
         let expected = 1.25 + 3.0 + 3.5 - 2.0 * root;
         assert!((fid(&left, &right).unwrap() - expected).abs() < 1e-12);
         assert!((fid(&right, &left).unwrap() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_factor_of_either_set_gives_the_same_distance() {
+        let mut stream = Stream::new(4, "fid sides");
+        let mut draw = |rows: usize, scale: f64| {
+            let values: Vec<f32> = stream.normals(rows * 12).into_iter().map(|v| (v * scale) as f32).collect();
+            Statistics::of(&values, 12).unwrap()
+        };
+        let (few, many) = (draw(6, 1.0), draw(500, 2.0));
+        let one = FidReference::new(&few).unwrap().distance(&many).unwrap();
+        let other = FidReference::new(&many).unwrap().distance(&few).unwrap();
+        assert!((one - other).abs() < 1e-10, "{one} {other}");
     }
 
     #[test]

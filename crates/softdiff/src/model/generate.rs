@@ -4,6 +4,7 @@ use super::{GraphSampler, Model, NetworkDenoiser};
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
+use rayon::prelude::*;
 use softdiff_engine::Device;
 use softdiff_engine::cuda::Numbers;
 
@@ -46,7 +47,7 @@ impl Generation<'_> {
 
 /// x_1 of each seed.
 fn starts(prior: &Prior, seeds: &[u64]) -> Vec<f64> {
-    seeds.iter().flat_map(|&seed| prior.sample(1, seed)).collect()
+    seeds.par_iter().flat_map_iter(|&seed| prior.sample(1, seed)).collect()
 }
 
 impl Model {

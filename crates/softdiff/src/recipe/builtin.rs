@@ -9,8 +9,18 @@ macro_rules! builtin {
 }
 
 /// Names and texts.
-pub const BUILTIN: &[(&str, &str)] =
-    builtin!("quickstart", "cifar10-blur", "celeba64-blur", "masking", "simultaneous", "cold", "ve", "vp", "sub-vp");
+pub const BUILTIN: &[(&str, &str)] = builtin!(
+    "quickstart",
+    "cifar10-blur",
+    "cifar10-small",
+    "celeba64-blur",
+    "masking",
+    "simultaneous",
+    "cold",
+    "ve",
+    "vp",
+    "sub-vp"
+);
 
 impl Recipe {
     /// The built-in recipe of that name with `sets` laid over it.

@@ -2,6 +2,7 @@
 
 mod engine;
 mod evaluate;
+mod features;
 mod gpu;
 mod peer;
 mod rival;
@@ -26,6 +27,7 @@ pub struct Bench {
 enum What {
     Engine(engine::Engine),
     Evaluate(evaluate::Evaluate),
+    Features(features::Features),
     Step(step::Step),
     Transport(transport::Arguments),
 }
@@ -36,6 +38,7 @@ impl Bench {
         match self.what {
             What::Engine(engine) => engine.run(json),
             What::Evaluate(evaluate) => evaluate.run(json),
+            What::Features(features) => features.run(json),
             What::Step(step) => step.run(json),
             What::Transport(arguments) => transport::run(arguments, json),
         }

@@ -9,7 +9,9 @@ use crate::progress::Progress;
 use serde_json::json;
 use softdiff::hash;
 use softdiff::inception::{Extractor, FEATURES};
-use softdiff::metrics::{Evaluation, FidReference, KidOptions, Measured, Protocol, fid_infinity, kid, nearest, prdc};
+use softdiff::metrics::{
+    Evaluation, FidReference, KidOptions, Measured, MetricError, Protocol, fid, fid_infinity, kid, nearest, prdc,
+};
 use std::time::Instant;
 
 /// Below this many pictures FID is dominated by its bias.
@@ -28,6 +30,11 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         let failure = Failure::new(format!("{} holds statistics, which are enough for fid alone", path.display()));
         return Err(failure.hint("give the data set itself, or --metrics fid,fid-infinity"));
     }
+    // Said before the features of the reference cost their time.
+    let count = images.dataset.len();
+    if network.is_some() && count < 2 {
+        return Err(MetricError::TooFew { metric: "a distance of features", found: count, least: 2 }.into());
+    }
     let protocol = Protocol {
         images: images.pictures.clone(),
         reference: reference.pictures()?,
@@ -37,6 +44,9 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         options: options(flags, &metrics),
     };
     let mut evaluation = Evaluation::new(protocol, device.to_string());
+    if count > 1 && (1..count).all(|index| images.dataset.picture(index) == images.dataset.picture(0)) {
+        evaluation.warnings.push("all generated pictures are equal".into());
+    }
     if let Some(network) = network {
         if !network.is_published() {
             let warning = "the network's weights are not the published ones: compare only with results of this file";
@@ -69,18 +79,16 @@ fn of_features(
     let generated = Features::of(extractor, &images.dataset, kept, "features of the images")?;
     let real = Features::of_reference(flags, extractor, reference, kept_reference)?;
     let results = &mut evaluation.results;
-    if wants(Metric::Fid) || wants(Metric::FidInfinity) {
+    if wants(Metric::Fid) {
+        results.insert("fid".into(), Measured::new(fid(&generated.statistics, &real.statistics)?));
+    }
+    if wants(Metric::FidInfinity) {
+        let progress = Progress::new("FID infinity", "points");
+        let update = |done, total| progress.update(done, total);
         let factored = FidReference::new(&real.statistics)?;
-        if wants(Metric::Fid) {
-            results.insert("fid".into(), Measured::new(factored.distance(&generated.statistics)?));
-        }
-        if wants(Metric::FidInfinity) {
-            let progress = Progress::new("FID infinity", "points");
-            let update = |done, total| progress.update(done, total);
-            let found = fid_infinity(&generated.rows, FEATURES, &factored, POINTS, flags.seed, &update)?;
-            let measured = Measured::new(found.value).error(found.error).detail("points", json!(found.points));
-            results.insert("fid_infinity".into(), measured);
-        }
+        let found = fid_infinity(&generated.rows, FEATURES, &factored, POINTS, flags.seed, &update)?;
+        let measured = Measured::new(found.value).error(found.error).detail("points", json!(found.points));
+        results.insert("fid_infinity".into(), measured);
     }
     let first = |rows: &[f32]| rows.len().min(flags.samples.saturating_mul(FEATURES));
     let (some, some_real) = (&generated.rows[..first(&generated.rows)], &real.rows[..first(&real.rows)]);
