@@ -1,5 +1,6 @@
 //! How a failure is shown: the error, its causes, a hint, and an exit code.
 
+use serde_json::json;
 use softdiff::checkpoint::CheckpointError;
 use softdiff::model::ModelError;
 use softdiff::recipe::RecipeError;
@@ -58,27 +59,41 @@ impl Failure {
         self
     }
 
-    /// Prints `error:`, each `cause:` and `hint:` to standard error and gives the exit code.
-    pub fn report(&self) -> ExitCode {
+    /// Prints `error:`, each `cause:` and `hint:` to standard error, with `json` the same as an object on standard output,
+    /// and gives the exit code.
+    pub fn report(&self, json: bool) -> ExitCode {
         // Without a hint of its own, a message may end with the remedy: "what is wrong; what to do".
         let message = self.error.to_string();
         let (problem, remedy) = match (&self.hint, message.rsplit_once("; ")) {
             (None, Some((problem, remedy))) if self.kind != Kind::Recipe => (problem, Some(remedy)),
             (hint, _) => (message.as_str(), hint.as_deref()),
         };
+        let causes = std::iter::successors(self.error.source(), |&cause| cause.source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        if json {
+            let problems = self.recipe().map(|error| &error.problems);
+            let facts = json!({
+                "error": problem, "causes": causes, "hint": remedy, "code": self.code(), "problems": problems,
+            });
+            println!("{facts}");
+        }
         match self.kind {
             Kind::Failed | Kind::Recipe => eprintln!("error: {problem}"),
             Kind::Stopped { .. } => eprintln!("{problem}"),
         }
-        let mut cause = self.error.source();
-        while let Some(error) = cause {
-            eprintln!("cause: {error}");
-            cause = error.source();
-        }
+        causes.iter().for_each(|cause| eprintln!("cause: {cause}"));
         if let Some(hint) = remedy {
             eprintln!("hint: {hint}");
         }
+        if crate::output::is_verbose() {
+            eprintln!("in full: {:?}", self.error);
+        }
         ExitCode::from(self.code())
+    }
+
+    /// All that is wrong with the recipe, where that is it.
+    fn recipe(&self) -> Option<&RecipeError> {
+        inner(self.error.as_ref()).downcast_ref()
     }
 
     fn code(&self) -> u8 {

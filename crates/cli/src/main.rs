@@ -1,28 +1,73 @@
 //! `softdiff`: one binary for the whole of diffusion with linear corruptions.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod output;
+
 mod atomic_file;
 mod commands;
 mod diagnostics;
 mod progress;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use output::Voice;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const CODES: &str = "\
+Exit codes:
+  0    done
+  1    failed for a reason that can be mended: the message and its hint say how
+  2    bad usage, or a bad recipe
+  75   stopped by SIGTERM with a checkpoint saved; run the same command again to continue
+  130  interrupted by Ctrl-C, while training with a checkpoint saved
+
+Begin with: softdiff quickstart";
 
 /// Train, schedule, sample and evaluate diffusion models over any linear corruption.
 #[derive(Parser)]
-#[command(name = "softdiff", version, arg_required_else_help = true)]
+#[command(name = "softdiff", version, arg_required_else_help = true, after_help = CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: commands::Command,
-    /// Print one JSON object on standard output instead of text.
+    /// Print one JSON object on standard output instead of text, also about a failure.
     #[arg(long, global = true)]
     json: bool,
+    /// Say nothing but errors and warnings.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say also how long it took, with how much memory, and errors in full.
+    #[arg(long, short, global = true)]
+    verbose: bool,
 }
 
-fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse();
-    match arguments.command.run(arguments.json) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+fn main() -> ExitCode {
+    let begun = Instant::now();
+    let Arguments { command, json, quiet, verbose } = Arguments::parse();
+    output::set_voice(match (quiet, verbose) {
+        (true, _) => Voice::Quiet,
+        (_, true) => Voice::Verbose,
+        _ => Voice::Usual,
+    });
+    let code = match command.run(json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(json),
+    };
+    if output::is_verbose() {
+        let memory = peak_memory().map_or(String::new(), |mib| format!(", {mib} MiB of memory at most"));
+        eprintln!("took {:.3} s{memory}", begun.elapsed().as_secs_f64());
     }
+    code
+}
+
+/// The whole command line, for those who describe it.
+fn arguments() -> clap::Command {
+    Arguments::command()
+}
+
+/// The most memory that this process had, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib.div_ceil(1024))
 }

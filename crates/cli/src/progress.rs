@@ -41,6 +41,9 @@ impl Progress {
 
     /// The same, with something to say about the last one.
     pub fn update_saying(&self, done: usize, total: usize, saying: &str) {
+        if crate::output::is_quiet() {
+            return;
+        }
         let (interval, silence) = if self.terminal { (ON_A_TERMINAL, SILENCE) } else { (ELSEWHERE, ELSEWHERE) };
         let now = Instant::now();
         // A poisoned lock would mean that printing panicked; then there is nothing to print to.

@@ -38,7 +38,7 @@ fn what_cannot_be_sampled_says_why() {
         (vec!["sample", &empty], "is no model", "give a run's folder"),
         (vec!["sample", &run, "--sampler", "huen"], "huen", "did you mean heun?"),
         (vec!["sample", &run, "--film", "film.mp4"], "film.mp4", "give a .gif"),
-        (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.99, raw"),
+        (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.9, raw"),
         (vec!["sample", &run, "--ending", "happy"], "happy", "give denoised"),
     ] {
         let failed = softdiff(&arguments);

@@ -13,7 +13,7 @@ const LONG: [&str; 3] = ["--set=train.steps=40", "--set=checkpoint.every=6", "--
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What decides whether two runs ended alike.
 const FILES: [&str; 5] =
-    ["params.safetensors", "ema-0.98.safetensors", "adam.safetensors", "manifest.json", "state.json"];
+    ["params.safetensors", "ema-0.9.safetensors", "adam.safetensors", "manifest.json", "state.json"];
 
 fn start(run: &str) -> Child {
     command(&tiny(run, &LONG)).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()

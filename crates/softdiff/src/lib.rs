@@ -26,6 +26,7 @@ pub mod prior;
 pub mod random;
 pub mod recipe;
 pub mod report;
+pub mod restore;
 pub mod run;
 pub mod sampler;
 pub mod schedule;

@@ -81,7 +81,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
         Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")
     })?;
     if json {
-        println!("{}", serde_json::json!({ "out": arguments.out, "shown": shown }));
+        println!("{}", serde_json::json!({ "out": arguments.out.display().to_string(), "shown": shown }));
     } else {
         println!("{:>6} {:>9} {:>7}", "t", "level", "sigma");
         for Shown { t, level, sigma } in &shown {

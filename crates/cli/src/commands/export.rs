@@ -45,7 +45,7 @@ impl Export {
         let manifest = model.export(&self.out, self.precision == Precision::Bf16)?;
         let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
         if json {
-            println!("{}", json!({ "folder": self.out, "bytes": bytes, "manifest": manifest }));
+            println!("{}", json!({ "folder": self.out.display().to_string(), "bytes": bytes, "manifest": manifest }));
             return Ok(());
         }
         let megabytes = bytes as f64 / 1e6;

@@ -56,7 +56,8 @@ impl Quickstart {
         let seconds = begun.elapsed().as_secs_f64();
         if json {
             let facts = json!({
-                "run": self.out, "step": finished.step, "seconds": seconds, "report": folder.report(), "samples": grid,
+                "run": run.to_string(), "step": finished.step, "seconds": seconds,
+                "report": folder.report().display().to_string(), "samples": grid.display().to_string(),
             });
             println!("{facts}");
             return Ok(());

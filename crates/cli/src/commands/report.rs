@@ -74,7 +74,7 @@ impl Report {
         }
         let written: Vec<String> = written.iter().map(|file| file.display().to_string()).collect();
         if json {
-            println!("{}", json!({ "run": self.run, "files": written }));
+            println!("{}", json!({ "run": self.run.display().to_string(), "files": written }));
         } else {
             written.iter().for_each(|file| eprintln!("wrote {file}"));
         }

@@ -48,7 +48,8 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// What makes the quickstart's recipe a matter of a second.
-pub const TINY: [&str; 21] = [
+pub const TINY: [&str; 22] = [
+    "--set=train.ema=[0.9]",
     "--device=cpu",
     "--set=data.limit=64",
     "--set=data.size=16",

@@ -14,6 +14,10 @@ use clap::{Args, Subcommand};
 
 /// Measure speed, side by side with other software in the same run.
 #[derive(Args)]
+#[command(after_help = "\
+Example: the training step of NCSN++ alone, and beside PyTorch on the same GPU
+  softdiff bench step
+  softdiff bench step --against torch")]
 pub struct Bench {
     #[command(subcommand)]
     what: What,

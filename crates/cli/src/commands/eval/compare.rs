@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 
 /// Compare two results of `softdiff eval --out`; refuses results that were measured in different ways.
 #[derive(Args)]
+#[command(after_help = "\
+Example: images of two samplers
+  softdiff eval heun.npz --against embedded:fashion-mnist --metrics sliced-wasserstein --out heun.json
+  softdiff eval naive.npz --against embedded:fashion-mnist --metrics sliced-wasserstein --out naive.json
+  softdiff eval compare heun.json naive.json")]
 pub struct Compare {
     /// A result.
     left: PathBuf,
@@ -21,7 +26,8 @@ impl Compare {
         let (left, right) = (read(&self.left)?, read(&self.right)?);
         let rows = compare(&left, &right)?;
         if json {
-            println!("{}", json!({ "left": self.left, "right": self.right, "metrics": rows }));
+            let (left_name, right_name) = (self.left.display().to_string(), self.right.display().to_string());
+            println!("{}", json!({ "left": left_name, "right": right_name, "metrics": rows }));
             return Ok(());
         }
         println!("{:>20}  {:>14}  {:>14}  {:>14}", "", "first", "second", "second - first");

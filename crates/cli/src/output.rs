@@ -1,0 +1,119 @@
+//! What is printed: data on standard output, everything else on standard error, and no panic when nobody listens.
+//!
+//! The macros shadow those of the standard library, which panic when a pipe is closed.
+
+use std::fmt::Arguments;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+macro_rules! println {
+    () => { $crate::output::data(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::output::data(format_args!("{}\n", format_args!($($text)*))) };
+}
+macro_rules! print {
+    ($($text:tt)*) => { $crate::output::data(format_args!($($text)*)) };
+}
+macro_rules! eprintln {
+    () => { $crate::output::note(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::output::note(format_args!("{}\n", format_args!($($text)*))) };
+}
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::output::note(format_args!($($text)*)) };
+}
+
+/// How much is said on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Voice {
+    /// Errors and warnings.
+    Quiet,
+    /// What was done, and how far it is.
+    Usual,
+    /// Time and memory, and errors as the program sees them.
+    Verbose,
+}
+
+/// Set once, before anything is said.
+static VOICE: AtomicU8 = AtomicU8::new(Voice::Usual as u8);
+
+/// Chooses how much is said.
+pub fn set_voice(voice: Voice) {
+    VOICE.store(voice as u8, Ordering::Relaxed);
+}
+
+/// Whether only errors and warnings are wanted.
+pub fn is_quiet() -> bool {
+    VOICE.load(Ordering::Relaxed) == Voice::Quiet as u8
+}
+
+/// Whether all there is to know is wanted.
+pub fn is_verbose() -> bool {
+    VOICE.load(Ordering::Relaxed) == Voice::Verbose as u8
+}
+
+/// Writes data. A closed pipe ends the program in good order: whoever read it has enough.
+pub fn data(text: Arguments) {
+    bytes(text.to_string().as_bytes());
+}
+
+/// The same for bytes.
+pub fn bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            note(format_args!("error: cannot write to standard output: {error}\n"));
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Says something on standard error, unless only errors and warnings are wanted and it is neither.
+pub fn note(text: Arguments) {
+    let text = text.to_string();
+    let important = ["error:", "warning:", "cause:", "hint:", "stopped"].iter().any(|word| text.starts_with(word));
+    if is_quiet() && !important {
+        return;
+    }
+    let mut out = std::io::stderr().lock();
+    // Nobody listening is no reason to stop.
+    let _ = out.write_all(painted(&text, colours()).as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether standard error has colours: <https://no-color.org> and <https://bixense.com/clicolors>.
+pub fn colours() -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if set("NO_COLOR").is_some() {
+        return false;
+    }
+    if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return true;
+    }
+    let off = set("CLICOLOR").is_some_and(|value| value == "0") || set("TERM").is_some_and(|value| value == "dumb");
+    !off && std::io::stderr().is_terminal()
+}
+
+/// The words that lead a line, in their colours.
+fn painted(text: &str, colours: bool) -> String {
+    const WORDS: [(&str, &str); 4] = [("error:", "1;31"), ("warning:", "1;33"), ("cause:", "1;31"), ("hint:", "1;36")];
+    if !colours {
+        return text.to_owned();
+    }
+    let line = |line: &str| match WORDS.iter().find(|(word, _)| line.starts_with(word)) {
+        Some((word, code)) => format!("\x1b[{code}m{word}\x1b[0m{}", &line[word.len()..]),
+        None => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_only_lead_lines_and_without_them_nothing_changes() {
+        let text = "error: bad\n3 | error: x\nhint: mend it\n";
+        assert_eq!(painted(text, false), text);
+        assert_eq!(painted(text, true), "\x1b[1;31merror:\x1b[0m bad\n3 | error: x\n\x1b[1;36mhint:\x1b[0m mend it\n");
+    }
+}

@@ -1,0 +1,82 @@
+//! `softdiff restore` on a tiny run: every task gives its pictures, and what cannot be done says why.
+
+mod support;
+
+use serde_json::Value;
+use softdiff::image::png;
+use support::{Scratch, done, softdiff, text, tiny_run};
+
+/// A grey picture file of some size with a bright square in it.
+fn picture(scratch: &Scratch, name: &str, side: usize) -> String {
+    let inside =
+        |i: usize| (side / 4..side * 3 / 4).contains(&(i / side)) && (side / 4..side / 2).contains(&(i % side));
+    let pixels: Vec<u8> = (0..side * side).map(|i| if inside(i) { 255 } else { 0 }).collect();
+    let path = scratch.path(name);
+    std::fs::write(&path, png::encode(side, side, 1, &pixels)).unwrap();
+    path
+}
+
+#[test]
+fn every_task_gives_samples_their_mean_their_spread_and_scores() {
+    let scratch = Scratch::new("restore");
+    let run = tiny_run(&scratch);
+    let (clean, mask, small) =
+        (picture(&scratch, "clean.png", 16), picture(&scratch, "mask.png", 16), picture(&scratch, "small.png", 8));
+    let kernel = scratch.path("kernel.json");
+    std::fs::write(&kernel, r#"{"kernel": [0.25, 0.5, 0.25], "boundary": "reflect"}"#).unwrap();
+    let out = scratch.path("out");
+    let common = ["--seeds", "0..2", "--out", &out, "--device", "cpu", "--json"];
+    let cases: [(&str, &str, Vec<&str>); 6] = [
+        ("deblur", &clean, vec!["--degrade", "--level", "2"]),
+        ("the path's corruption", &clean, vec!["--degrade", "--time", "0.5"]),
+        ("inpaint", &clean, vec!["--degrade", "--mask", &mask]),
+        ("super-resolve", &small, vec!["--truth", &clean]),
+        ("denoise", &clean, vec!["--degrade", "--task", "denoise", "--noise", "0.05"]),
+        ("undo a map", &clean, vec!["--degrade", "--corruption", "custom", "--map", &kernel]),
+    ];
+    for (task, picture, flags) in cases {
+        let printed = done(&[&["restore", &run, picture], &flags[..], &common[..]].concat());
+        let facts: Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(facts["task"], task);
+        // The kernel of 1, 2, 1 is so near to a blur of the path that it is entered there.
+        let entered = facts["entered_at"].as_f64().unwrap();
+        assert_eq!(entered == 1.0, ["inpaint", "super-resolve"].contains(&task), "{task}: {entered}");
+        assert_eq!(facts["files"].as_array().unwrap().len(), 6, "{task}");
+        for file in ["seen.png", "mean.png", "spread.png", "sample-000.png", "sample-001.png", "sheet.png"] {
+            softdiff::image::decode(&support::bytes(format!("{out}/{file}"))).unwrap();
+        }
+        assert!(facts["scores"]["mean"]["psnr"].as_f64().is_some(), "{facts}");
+        assert_eq!(facts["scores"]["samples"].as_array().unwrap().len(), 2);
+        // What was seen is kept.
+        assert!(facts["misfit"].as_f64().unwrap() < 4.0, "{task}: {facts}");
+    }
+    // A sharp picture is told to be sharp, and stays as it is.
+    let sharp = done(&[&["restore", &run, &clean, "--truth", &clean], &common[..]].concat());
+    assert_eq!(serde_json::from_str::<Value>(&sharp).unwrap()["entered_at"], 0.0);
+    let free = done(&[&["restore", &run, &clean, "--degrade", "--level", "2", "--free"], &common[..]].concat());
+    assert!(serde_json::from_str::<Value>(&free).unwrap()["misfit"].as_f64().unwrap() > 4.0);
+}
+
+#[test]
+fn what_cannot_be_restored_says_why() {
+    let scratch = Scratch::new("restore-bad");
+    let run = tiny_run(&scratch);
+    let (clean, large, odd) =
+        (picture(&scratch, "clean.png", 16), picture(&scratch, "large.png", 20), picture(&scratch, "odd.png", 7));
+    for (flags, problem, hint) in [
+        (vec![&*large], "has 20x20 pixels, this model makes 16x16", "hint: cut or resize it to 16x16"),
+        (vec![&odd], "no whole fraction", "hint: shrink or cut it"),
+        (vec![&clean, "--task", "inpaint"], "no mask", "hint: give --mask"),
+        (vec![&clean, "--degrade"], "how much", "hint: give --level"),
+        (vec![&clean, "--corruption", "motion"], "length of the motion", "hint: give --level"),
+        (vec![&clean, "--time", "1.5"], "time 1.5 is outside the path", "hint: give a time from 0"),
+        (vec![&clean, "--level", "-1"], "-1", "hint: give a level from 0"),
+        (vec![&clean, "--level", "1", "--noise", "-1"], "is -1", "hint: give a deviation"),
+    ] {
+        let failed = softdiff(&[&["restore", &run], &flags[..]].concat());
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(said.contains(problem) && said.contains(hint), "{flags:?}: {said}");
+    }
+    assert_eq!(softdiff(&["restore", &run, &clean, "--corruption", "custom"]).status.code(), Some(2));
+}

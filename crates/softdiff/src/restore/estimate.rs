@@ -1,0 +1,84 @@
+//! How strong a degradation is, told from the picture alone.
+
+use super::{RestoreError, Result};
+use crate::corruption::{Shape, cosine_basis};
+use crate::linalg::Matrix;
+use std::f64::consts::PI;
+
+/// The deviation of white noise in a picture (Immerkaer 1996, with the median in place of the mean).
+///
+/// The mask `[1 -2 1; -2 4 -2; 1 -2 1]` sees no constant, no slope and no edge along an axis; noise of deviation s gives it
+/// the deviation 6 s. The median of its absolute values is that of the noise wherever less than half of the picture is detail.
+pub fn noise_deviation(shape: Shape, values: &[f64]) -> Result<f64> {
+    let Shape { height, width, channels } = shape;
+    if height < 3 || width < 3 || values.len() != shape.len() {
+        let remedy = "give --noise; telling it needs a picture of at least 3x3";
+        return Err(RestoreError::NoEstimate { what: "the noise", remedy });
+    }
+    let at = |y: usize, x: usize, c: usize| values[(y * width + x) * channels + c];
+    let mut sizes = Vec::with_capacity(shape.len());
+    for (y, x) in (1..height - 1).flat_map(|y| (1..width - 1).map(move |x| (y, x))) {
+        for c in 0..channels {
+            let row = |y: usize| at(y, x - 1, c) - 2.0 * at(y, x, c) + at(y, x + 1, c);
+            sizes.push((row(y - 1) - 2.0 * row(y) + row(y + 1)).abs());
+        }
+    }
+    let middle = sizes.len() / 2;
+    let median = *sizes.select_nth_unstable_by(middle, f64::total_cmp).1;
+    // Half of a normal distribution lies within 0.6745 deviations.
+    Ok(median / 0.674_489_750_196_081_7 / 6.0)
+}
+
+/// The deviation in pixels of a Gaussian blur, for a picture with noise of deviation `noise`.
+///
+/// Sharp pictures have a power that falls as 1/k^2 with the frequency k (Field 1987); a blur of deviation b multiplies it by
+/// `exp(-b^2 w^2)`, w in radians per pixel. So `ln(power k^2) = a - b^2 w^2` wherever the power is above that of the noise, and b^2 is
+/// the slope of a straight line.
+pub fn blur_deviation(shape: Shape, values: &[f64], noise: f64) -> Result<f64> {
+    let none = || RestoreError::NoEstimate { what: "the blur", remedy: "give --level, its deviation in pixels" };
+    if shape.height < 8 || shape.width < 8 || values.len() != shape.len() {
+        return Err(none());
+    }
+    // Rings of equal width in w; each has at least a few frequencies.
+    let rings = shape.height.min(shape.width) / 2;
+    let mut sums = vec![(0.0, 0.0, 0usize); rings];
+    for channel in 0..shape.channels {
+        let plane: Vec<f64> = values.iter().skip(channel).step_by(shape.channels).copied().collect();
+        let spectrum = cosine_transform(shape, &plane)?;
+        for (index, coefficient) in spectrum.iter().enumerate().skip(1) {
+            let (k, l) = (index / shape.width, index % shape.width);
+            let w2 = (PI * k as f64 / shape.height as f64).powi(2) + (PI * l as f64 / shape.width as f64).powi(2);
+            let ring = (w2.sqrt() / PI * rings as f64) as usize;
+            if let Some((power, squares, count)) = sums.get_mut(ring) {
+                *power += coefficient * coefficient;
+                *squares += w2;
+                *count += 1;
+            }
+        }
+    }
+    let rings = sums.iter().filter(|(_, _, count)| *count > 0);
+    let points: Vec<(f64, f64, f64)> = rings
+        .map(|(power, squares, count)| (squares / *count as f64, power / *count as f64 - noise * noise, *count as f64))
+        .take_while(|(_, power, _)| *power > 2.0 * noise * noise)
+        .map(|(w2, power, count)| (w2, (power * w2).ln(), count))
+        .collect();
+    if points.len() < 2 {
+        return Err(none());
+    }
+    Ok((-slope(&points)).max(0.0).sqrt())
+}
+
+/// The slope of the line through points (x, y, weight) by least squares.
+fn slope(points: &[(f64, f64, f64)]) -> f64 {
+    let total: f64 = points.iter().map(|p| p.2).sum();
+    let mean = |of: fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| p.2 * of(p)).sum::<f64>() / total;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let over: f64 = points.iter().map(|p| p.2 * (p.0 - x) * (p.1 - y)).sum();
+    over / points.iter().map(|p| p.2 * (p.0 - x).powi(2)).sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
+fn cosine_transform(shape: Shape, plane: &[f64]) -> Result<Vec<f64>> {
+    let image = Matrix::from_vec(shape.height, shape.width, plane.to_vec())
+        .map_err(crate::corruption::CorruptionError::from)?;
+    Ok(cosine_basis(shape.height).times(&image).times_transposed(&cosine_basis(shape.width)).into_values())
+}

@@ -1,0 +1,140 @@
+//! Images that explain an observation: several of them, their mean, and how far they differ.
+
+use super::{Conditioned, Entry, Observation, Result, Spread};
+use crate::path::Path;
+use crate::prior::Prior;
+use crate::random::Stream;
+use crate::sampler::{Denoiser, Ending, Sampler, SamplerError, Sampling, sample};
+use rayon::prelude::*;
+
+/// How to restore.
+pub struct Restoration<'a> {
+    /// The model's path.
+    pub path: &'a Path,
+    /// Where it ends, for beginnings without a spread.
+    pub prior: &'a Prior,
+    /// How to step.
+    pub sampler: &'a dyn Sampler,
+    /// Steps of the whole path; an entry on the way takes its share of them.
+    pub steps: usize,
+    /// Where to begin.
+    pub entry: Entry,
+    /// The images' spread about their mean, for the correction by what was seen; none goes back along the path without
+    /// looking at the observation again.
+    pub spread: Option<&'a Spread>,
+    /// Images at a time.
+    pub batch: usize,
+}
+
+/// Images from p(x_0 | y).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Restored {
+    /// One image per seed.
+    pub samples: Vec<f64>,
+    /// Their mean: the best guess in squared error.
+    pub mean: Vec<f64>,
+    /// The deviation of each value over them; zeros where there is one only.
+    pub deviation: Vec<f64>,
+}
+
+impl Restoration<'_> {
+    /// The times from the entry on.
+    pub fn sampling(&self) -> Result<Sampling> {
+        let start = match self.entry {
+            Entry::At { t, .. } => t,
+            Entry::Beginning => 1.0,
+        };
+        if self.steps == 0 {
+            return Err(SamplerError::NoSteps.into());
+        }
+        let steps = ((self.steps as f64 * start).ceil() as usize).max(1);
+        let times = (0..=steps).map(|i| start * (steps - i) as f64 / steps as f64).collect();
+        Ok(Sampling { times, ending: Ending::Denoised })
+    }
+
+    /// One image per seed; each depends on the observation and its own seed alone.
+    pub fn run(
+        &self,
+        denoiser: &mut dyn Denoiser,
+        observation: &Observation,
+        seeds: &[u64],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Restored> {
+        let (size, sampling) = (self.path.shape().len(), self.sampling()?);
+        let mut samples = Vec::with_capacity(seeds.len() * size);
+        for part in seeds.chunks(self.batch.max(1)) {
+            let images = match self.spread {
+                Some(spread) => {
+                    let mut conditioned = Conditioned::new(denoiser, self.path, observation, spread);
+                    self.part(&mut conditioned, observation, part, &sampling)?
+                }
+                None => self.part(denoiser, observation, part, &sampling)?,
+            };
+            samples.extend(images);
+            progress(samples.len() / size, seeds.len());
+        }
+        Ok(Restored::of(samples, size))
+    }
+
+    fn part(
+        &self,
+        denoiser: &mut dyn Denoiser,
+        observation: &Observation,
+        seeds: &[u64],
+        sampling: &Sampling,
+    ) -> Result<Vec<f64>> {
+        let start = match self.entry {
+            Entry::At { t, scale } => self.entered(observation, t, scale, seeds),
+            Entry::Beginning => self.begun(observation, seeds)?,
+        };
+        if sampling.times[0] == 0.0 {
+            return Ok(denoiser.x0_hat(&start, 0.0)?);
+        }
+        Ok(sample(self.path, self.sampler, denoiser, start, seeds, sampling)?)
+    }
+
+    /// x_t from y: the observation's own noise counts as part of the path's where nothing looks at it again; else the path
+    /// brings its own, independent of it.
+    fn entered(&self, observation: &Observation, t: f64, scale: f64, seeds: &[u64]) -> Vec<f64> {
+        let (sigma, own) = (self.path.noise().sigma(t), scale * observation.sigma());
+        let fresh = match self.spread {
+            Some(_) => (sigma * sigma + own * own).sqrt(),
+            None => (sigma * sigma - own * own).max(0.0).sqrt(),
+        };
+        let one = |&seed: &u64| {
+            let mut stream = Stream::new(seed, "entry into the path");
+            observation.values().iter().map(move |y| scale * y + fresh * stream.normal()).collect::<Vec<f64>>()
+        };
+        seeds.iter().flat_map(one).collect()
+    }
+
+    /// x_1 that agrees with the observation: the corruption of a rough guess. What C_1 loses need not be right in it.
+    fn begun(&self, observation: &Observation, seeds: &[u64]) -> Result<Vec<f64>> {
+        let Some(spread) = self.spread else {
+            return Ok(seeds.iter().flat_map(|&seed| self.prior.sample(1, seed)).collect());
+        };
+        let one = |&seed: &u64| {
+            let mut stream = Stream::new(seed, "beginning of a restoration");
+            let guess = spread.draw(observation, &mut stream)?;
+            Ok(self.path.diffuse(&guess, 1.0, &stream.normals(guess.len()))?)
+        };
+        Ok(seeds.par_iter().map(one).collect::<Result<Vec<Vec<f64>>>>()?.concat())
+    }
+}
+
+impl Restored {
+    fn of(samples: Vec<f64>, size: usize) -> Restored {
+        let count = (samples.len() / size.max(1)) as f64;
+        let (mut mean, mut deviation) = (vec![0.0; size], vec![0.0; size]);
+        for image in samples.chunks_exact(size) {
+            mean.iter_mut().zip(image).for_each(|(mean, x)| *mean += x / count);
+        }
+        for image in samples.chunks_exact(size) {
+            for ((deviation, x), mean) in deviation.iter_mut().zip(image).zip(&mean) {
+                *deviation += (x - mean).powi(2) / (count - 1.0).max(1.0);
+            }
+        }
+        deviation.iter_mut().for_each(|deviation| *deviation = deviation.sqrt());
+        Restored { samples, mean, deviation }
+    }
+}

@@ -1,0 +1,134 @@
+//! How images differ from their mean before anything is seen of them.
+
+use super::solve::System;
+use super::{Observation, RestoreError, Result};
+use crate::corruption::{LinearMap, Shape, cosine_basis};
+use crate::linalg::dot;
+use crate::random::Stream;
+
+/// What a picture's variance may be: next to nothing, and that of black and white.
+const LEAST: f64 = 1e-3;
+const MOST: f64 = 0.25;
+
+/// The root of a covariance of images, S = R R.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spread {
+    root: LinearMap,
+}
+
+impl Spread {
+    /// Independent values of one variance: S = v I.
+    pub fn white(variance: f64) -> Result<Spread> {
+        Ok(Spread { root: LinearMap::Scale(check(variance)?.sqrt()) })
+    }
+
+    /// The power of photographs, `1 / (1 + k^2)` at frequency k (Field 1987), with `variance` as the mean over an image.
+    pub fn natural(shape: Shape, variance: f64) -> Result<Spread> {
+        let variance = check(variance)?;
+        let side = shape.height.max(shape.width) as f64;
+        let power = |index: usize| {
+            let (k, l) = (index / shape.width, index % shape.width);
+            let (k, l) = (k as f64 / shape.height as f64, l as f64 / shape.width as f64);
+            1.0 / (1.0 + side * side * (k * k + l * l))
+        };
+        let powers: Vec<f64> = (0..shape.pixels()).map(power).collect();
+        let mean = powers.iter().sum::<f64>() / powers.len().max(1) as f64;
+        Ok(Self::of_powers(shape, &powers.iter().map(|p| p / mean * variance).collect::<Vec<f64>>()))
+    }
+
+    /// The power of photographs, as strong as what was seen lets expect: images of this spread, seen through A, vary as
+    /// much as y does.
+    pub fn fitting(observation: &Observation) -> Result<Spread> {
+        const DRAWS: usize = 16;
+        let (shape, map) = (observation.shape(), observation.map());
+        let unit = Spread::natural(shape, 1.0)?;
+        let flat = map.apply(shape, &vec![1.0; shape.len()])?;
+        // What is left when the best flat image is taken away.
+        let varying = |seen: &[f64]| {
+            let level = level(seen, &flat);
+            seen.iter().zip(&flat).map(|(y, f)| (y - level * f).powi(2)).sum::<f64>()
+        };
+        let mut expected = 0.0;
+        for draw in 0..DRAWS {
+            let white = Stream::numbered(0, "images of a spread", draw).normals(shape.len());
+            expected += varying(&map.apply(shape, &unit.root.apply(shape, &white)?)?) / DRAWS as f64;
+        }
+        let noise = shape.len() as f64 * observation.sigma().powi(2);
+        let variance = (varying(observation.values()) - noise) / expected.max(f64::MIN_POSITIVE);
+        Self::natural(shape, variance.clamp(LEAST, MOST))
+    }
+
+    /// The variance of each frequency of the cosine basis, row by row, the same for all channels.
+    pub fn of_powers(shape: Shape, powers: &[f64]) -> Spread {
+        let gains = powers.iter().map(|power| power.max(0.0).sqrt()).collect();
+        let (rows, cols) = (cosine_basis(shape.height), cosine_basis(shape.width));
+        Spread { root: LinearMap::Spectral { rows, cols, gains } }
+    }
+
+    /// A Gaussian image of this spread about the best flat one, given what was seen: drawn as if nothing had been, then
+    /// corrected by what was (Matheron's rule).
+    pub fn draw(&self, observation: &Observation, stream: &mut Stream) -> Result<Vec<f64>> {
+        let (shape, map) = (observation.shape(), observation.map());
+        let flat = map.apply(shape, &vec![1.0; shape.len()])?;
+        let level = level(observation.values(), &flat);
+        let mut x = self.root.apply(shape, &stream.normals(shape.len()))?;
+        x.iter_mut().for_each(|x| *x += level);
+        // The drawn image is seen with noise of its own.
+        let noisy: Vec<f64> = observation.values().iter().map(|y| y + observation.sigma() * stream.normal()).collect();
+        let shift = System { observation, root: &self.root, told: None }.solve(&x, &noisy)?;
+        x.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
+        Ok(x)
+    }
+
+    /// R, which is symmetric.
+    pub(super) fn root(&self) -> &LinearMap {
+        &self.root
+    }
+}
+
+/// The brightness of the flat image that explains most of what was seen.
+fn level(seen: &[f64], flat: &[f64]) -> f64 {
+    dot(seen, flat) / dot(flat, flat).max(f64::MIN_POSITIVE)
+}
+
+fn check(variance: f64) -> Result<f64> {
+    if variance > 0.0 && variance.is_finite() {
+        return Ok(variance);
+    }
+    let remedy = "give a number above 0, such as 0.0625";
+    Err(RestoreError::Number { what: "the variance of the images", value: variance, remedy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corruption::{Blur, Boundary, Corruption};
+
+    #[test]
+    fn a_spread_is_fitted_to_what_was_seen_of_images() {
+        let shape = Shape::new(16, 16, 1);
+        let spread = Spread::natural(shape, 0.05).unwrap();
+        let blur = Blur::new(shape, Boundary::Reflect, 4.0).unwrap().at(1.5).unwrap();
+        let mut found = Vec::new();
+        for seed in 0..40 {
+            let white = Stream::new(seed, "image").normals(shape.len());
+            let x: Vec<f64> = spread.root().apply(shape, &white).unwrap().iter().map(|x| 0.5 + x).collect();
+            let seen = Observation::new(shape, blur.clone(), 0.01, blur.apply(shape, &x).unwrap()).unwrap();
+            let LinearMap::Spectral { gains, .. } = Spread::fitting(&seen).unwrap().root else { unreachable!() };
+            found.push(gains.iter().map(|g| g * g).sum::<f64>() / shape.len() as f64);
+        }
+        let mean = found.iter().sum::<f64>() / found.len() as f64;
+        assert!((mean / 0.05 - 1.0).abs() < 0.2, "{mean}");
+    }
+
+    #[test]
+    fn both_have_the_variance_asked_for() {
+        let shape = Shape::new(6, 9, 2);
+        for spread in [Spread::white(0.04).unwrap(), Spread::natural(shape, 0.04).unwrap()] {
+            let root = spread.root().to_dense(shape).unwrap();
+            let values = root.times_transposed(&root).diagonal_values();
+            assert!((values.iter().sum::<f64>() / shape.len() as f64 - 0.04).abs() < 1e-12);
+        }
+        assert!(Spread::white(0.0).is_err() && Spread::natural(shape, f64::NAN).is_err());
+    }
+}
