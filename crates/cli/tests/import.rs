@@ -140,3 +140,21 @@ fn a_bad_file_gives_the_reason_and_a_hint() {
 fn neither_out_nor_inspect_is_bad_usage() {
     assert_eq!(softdiff(&["import", TINY]).status.code(), Some(2));
 }
+
+#[test]
+fn imported_weights_make_images() {
+    let folder = folder("images");
+    let (weights, grid) = (folder.join("tiny.safetensors"), folder.join("grid.png"));
+    let (weights, grid) = (weights.to_str().unwrap(), grid.to_str().unwrap());
+    assert!(softdiff(&["import", TINY, "--out", weights, "--image-size", "16"]).status.success());
+    let few = ["--seeds", "0..2", "--steps", "3", "--device", "cpu", "--out", grid, "--json"];
+    let run = softdiff(&[&["sample", weights, "--sampler", "reverse-diffusion"], &few[..]].concat());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let facts: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!((&facts["model"], &facts["step"]), (&"tiny".into(), &3.into()));
+    softdiff::image::decode(&fs::read(grid).unwrap()).unwrap();
+    let refused = softdiff(&["sample", TINY_EMA]);
+    assert!(text(&refused.stderr).contains("does not say which network"), "{}", text(&refused.stderr));
+    let refused = softdiff(&["sample", TINY]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("hint:"), "{}", text(&refused.stderr));
+}

@@ -68,3 +68,27 @@ fn quickstart_goes_all_the_way() {
     let again: serde_json::Value = serde_json::from_str(&done(&all)).unwrap();
     assert_eq!((again["step"].clone(), bytes(again["samples"].as_str().unwrap())), (2.into(), grid));
 }
+
+#[test]
+fn the_best_checkpoint_is_known_by_a_metric_of_its_images() {
+    let scratch = Scratch::new("best");
+    let run = scratch.path("run");
+    let best = ["--set=checkpoint.keep_best=1", "--set=checkpoint.images=4", "--set=checkpoint.keep_last=1"];
+    let metric = |name: &'static str| [&best[..], &[name]].concat();
+    done(&support::tiny(&run, &metric("--set=checkpoint.metric=sliced-wasserstein")));
+    let events = String::from_utf8(bytes(format!("{run}/events.jsonl"))).unwrap();
+    let scores: Vec<f64> = events
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|event| event["event"] == "evaluation")
+        .map(|event| event["value"].as_f64().unwrap())
+        .collect();
+    assert_eq!(scores.len(), 2, "one at each of the steps 4 and 8");
+    // The last stays as the last, step 4 only if it was the better one.
+    let kept = std::path::Path::new(&format!("{run}/checkpoints/step-000000004")).exists();
+    assert_eq!(kept, scores[0] < scores[1], "{scores:?}");
+    let other = scratch.path("other");
+    let failed = softdiff(&support::tiny(&other, &metric("--set=checkpoint.metric=beauty")));
+    let said = text(&failed.stderr);
+    assert!(failed.status.code() == Some(1) && said.contains("sliced-wasserstein"), "{said}");
+}

@@ -12,9 +12,10 @@ use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::{Device, Params};
+use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, Session, StopRequest};
-use softdiff::train::{Finished, Prepared, train};
+use softdiff::train::{Finished, Prepared, ScoreError, Scorer, train};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -90,12 +91,34 @@ pub fn perform(
 ) -> Result<Finished, Failure> {
     let folder = RunFolder::new(out);
     let lock = folder.lock()?;
+    let mut preparing = Terminal::new(None, quiet);
+    preparing.say(&format!("device: {device}"));
+    let prepared = prepare(recipe, &folder, &lock, &mut preparing)?;
     let mut watcher = Terminal::new(stop, quiet);
-    watcher.say(&format!("device: {device}"));
-    let prepared = prepare(recipe, &folder, &lock, &mut watcher)?;
+    if prepared.recipe.checkpoint.keep_best > 0 {
+        watcher.scorer = scorer(&prepared, device, &watcher)?;
+    }
     let setup = prepared.setup()?;
     folder.add_session(&lock, Session::now(&device.to_string(), rayon::current_num_threads(), 0))?;
     Ok(train(&setup, &folder, &lock, device, &mut watcher)?)
+}
+
+/// What decides which checkpoint is best; without the network that FID needs there is none.
+fn scorer<'a>(prepared: &'a Prepared, device: &'a Device, watcher: &Terminal) -> Result<Option<Scorer<'a>>, Failure> {
+    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
+        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
+            Some(Extractor::new(device, &Inception::read(Path::new(&file))?, Preset::PytorchFid))
+        }
+        _ => None,
+    };
+    match Scorer::new(prepared, device, network) {
+        Ok(scorer) => Ok(Some(scorer)),
+        Err(error @ ScoreError::NoNetwork) => {
+            watcher.say(&format!("no best checkpoint will be kept: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Loads the data and makes the schedule and the prior, with progress.

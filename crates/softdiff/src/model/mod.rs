@@ -3,6 +3,7 @@
 mod denoiser;
 mod export;
 mod generate;
+mod imported;
 mod on_device;
 mod open;
 

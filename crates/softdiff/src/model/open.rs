@@ -49,6 +49,14 @@ pub enum ModelError {
     /// Neither a run nor an exported model.
     #[error("{} is no model: it has no config.toml; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
     NoModel(PathBuf),
+    /// A file that is no imported model.
+    #[error("{}: {problem}; give a run's folder, an exported model, or what softdiff import wrote", file.display())]
+    Imported {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A run without checkpoints.
     #[error("{} has no checkpoint yet; let it train up to one (checkpoint.every)", .0.display())]
     NoCheckpoint(PathBuf),
@@ -102,10 +110,13 @@ pub enum ModelError {
 const LARGEST: u64 = 4 << 30;
 
 impl Model {
-    /// Opens a run (its newest whole checkpoint), a checkpoint's folder, or an exported model.
+    /// Opens a run (its newest whole checkpoint), a checkpoint's folder, an exported model, or imported weights.
     ///
     /// `weights` none takes those that the recipe samples with.
     pub fn open(place: &FilePath, weights: Option<Weights>) -> Result<Model, ModelError> {
+        if place.is_file() {
+            return Model::open_imported(place);
+        }
         let (root, step) = find_run(place);
         let folder = RunFolder::new(&root);
         if !folder.config().is_file() {

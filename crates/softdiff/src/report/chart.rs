@@ -190,7 +190,7 @@ mod tests {
         let axis = Axis::over([3.0, 4000.0].into_iter(), true, false);
         assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
         assert_eq!(axis.place(axis.low), 0.0);
-        assert_eq!(Axis::over([7.0].into_iter(), false, false).place(7.0), 0.5);
+        assert!((Axis::over([7.0].into_iter(), false, false).place(7.0) - 0.5).abs() < 1e-12);
         assert_eq!(Axis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
         assert_eq!([0.0, 1e-5, 0.25, 12.0, 2e6].map(label), ["0", "1e-5", "0.25", "12", "2e6"]);
     }

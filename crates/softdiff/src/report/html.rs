@@ -149,7 +149,8 @@ mod tests {
         };
         let html = page.to_html();
         assert!(!html.contains("<script") && !html.contains("\"'&") && !html.contains('\u{1}'));
-        assert_eq!(html.matches("&lt;script&gt;").count(), 9);
+        // Title and h1, lead, link, h2, text, code, head, cell, alt and caption.
+        assert_eq!(html.matches("&lt;script&gt;").count(), 11);
         assert!(!html.contains("http://") && !html.contains("https://"));
     }
 }

@@ -3,6 +3,7 @@
 mod blur_path;
 mod emitted_path;
 mod prepare;
+mod score;
 mod setup;
 mod step;
 mod trainer;
@@ -10,6 +11,7 @@ mod trainer;
 pub use blur_path::BlurPath;
 pub use emitted_path::{EmittedPath, HostPath, PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub use prepare::{PrepareError, Prepared, numbers};
+pub use score::{ScoreError, Scorer};
 pub use setup::{Evaluation, Preview, Setup, Unwatched, Watcher};
 pub use step::{Noise, Setting, SoftStep, StepInputs, StepLoss};
 pub use trainer::{Finished, TrainError, train};

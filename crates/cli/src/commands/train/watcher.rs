@@ -1,21 +1,25 @@
 //! Training as seen on a terminal.
 
 use crate::progress::Progress;
+use softdiff::engine::Params;
 use softdiff::run::{Event, EventKind, StopRequest, StopSignal};
-use softdiff::train::Watcher;
+use softdiff::train::{Evaluation, Scorer, Watcher};
+use std::error::Error;
 
 /// Shows progress and events on standard error, and asks for signals.
-pub struct Terminal {
+pub struct Terminal<'a> {
+    /// What measures the weights at checkpoints.
+    pub scorer: Option<Scorer<'a>>,
     stop: Option<StopRequest>,
     quiet: bool,
     progress: Option<Progress>,
     loss: Option<f64>,
 }
 
-impl Terminal {
+impl<'a> Terminal<'a> {
     /// `quiet` shows warnings only.
-    pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal {
-        Terminal { stop, quiet, progress: None, loss: None }
+    pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal<'a> {
+        Terminal { scorer: None, stop, quiet, progress: None, loss: None }
     }
 
     /// A line of its own.
@@ -30,7 +34,7 @@ impl Terminal {
     }
 }
 
-impl Watcher for Terminal {
+impl Watcher for Terminal<'_> {
     fn note(&mut self, message: &str) {
         self.say(message);
     }
@@ -56,6 +60,13 @@ impl Watcher for Terminal {
             }
             EventKind::Preview { file } => self.say(&format!("step {}: {file}", event.step)),
             _ => {}
+        }
+    }
+
+    fn evaluate(&mut self, _: u64, weights: &Params<f32>) -> Result<Vec<Evaluation>, Box<dyn Error + Send + Sync>> {
+        match &mut self.scorer {
+            Some(scorer) => Ok(vec![scorer.score(weights)?]),
+            None => Ok(vec![]),
         }
     }
 

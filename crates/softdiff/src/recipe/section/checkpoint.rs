@@ -16,7 +16,8 @@ const HIGHER: [&str; 6] = ["psnr", "ssim", "precision", "recall", "coverage", "i
 /// | `keep_last` | `3` | the newest so many stay |
 /// | `keep_every` | `false` | those at multiples of so many steps stay too |
 /// | `keep_best` | `1` | the best by the metric stays too: 0 or 1 |
-/// | `metric` | `"fid"` | the evaluation that decides |
+/// | `metric` | `"fid"` | what decides: `"fid"`, which needs the Inception network, or `"sliced-wasserstein"` |
+/// | `images` | `1000` | images to measure it on, at least 2 |
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct CheckpointSection {
@@ -25,11 +26,13 @@ pub struct CheckpointSection {
     pub keep_every: Option<u64>,
     pub keep_best: usize,
     pub metric: String,
+    pub images: usize,
 }
 
 impl Default for CheckpointSection {
     fn default() -> Self {
-        CheckpointSection { every: 10_000, keep_last: 3, keep_every: None, keep_best: 1, metric: "fid".to_owned() }
+        let metric = "fid".to_owned();
+        CheckpointSection { every: 10_000, keep_last: 3, keep_every: None, keep_best: 1, metric, images: 1000 }
     }
 }
 
@@ -48,6 +51,7 @@ impl CheckpointSection {
             keep_every: r.whole_or_off("keep_every", 1..=UNLIMITED).unwrap_or(usual.keep_every),
             keep_best: r.size("keep_best", 0..=1).unwrap_or(usual.keep_best),
             metric: r.text("metric").unwrap_or(usual.metric),
+            images: r.size("images", 2..=1_000_000).unwrap_or(usual.images),
         };
         r.finish();
         section
@@ -60,5 +64,6 @@ impl CheckpointSection {
         w.value("keep_every", &self.keep_every);
         w.value("keep_best", &self.keep_best);
         w.value("metric", &self.metric);
+        w.value("images", &self.images);
     }
 }

@@ -1,0 +1,56 @@
+//! Weights of score_sde's VE networks, as `softdiff import` writes them: one safetensors file that names its network.
+
+use super::{Condition, Model, ModelError};
+use crate::corruption::Shape;
+use crate::network::{Embedding, UNetConfig};
+use crate::objective::Head;
+use crate::path::Path;
+use crate::prior::Prior;
+use crate::recipe::{Recipe, Weights};
+use crate::run::fs::{Disk, read_up_to};
+use safetensors::SafeTensors;
+use softdiff_engine::Params;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+/// Largest file that is read: a network of a billion weights.
+const LARGEST: u64 = 4 << 30;
+/// Noise at t = 0 and t = 1 of score_sde's VE diffusions: of CIFAR-10, and of larger images such as CelebA.
+const SMALLEST: f64 = 0.01;
+const LARGEST_NOISE: [f64; 2] = [50.0, 90.0];
+
+impl Model {
+    /// Opens a file of imported weights.
+    pub(super) fn open_imported(file: &FilePath) -> Result<Model, ModelError> {
+        let fail = |problem: String| ModelError::Imported { file: file.into(), problem };
+        let bytes = read_up_to(&Disk, file, LARGEST).map_err(|error| fail(error.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| fail(error.to_string()))?;
+        let facts = header.metadata().clone().unwrap_or_default();
+        let network = facts.get("network").ok_or_else(|| fail("it does not say which network it is of".into()))?;
+        let network: UNetConfig = serde_json::from_str(network).map_err(|error| fail(error.to_string()))?;
+        network.check().map_err(|error| fail(error.to_string()))?;
+        if !matches!(network.embedding, Embedding::Fourier { .. }) {
+            return Err(fail("its network embeds time by position, so it is none of the VE ones".into()));
+        }
+        let mut params = Params::zeros(&network.graph(1)?.0);
+        params.read_safetensors(&bytes).map_err(|error| fail(error.to_string()))?;
+        let shape = Shape::new(network.image_size, network.image_size, network.image_channels);
+        let largest = LARGEST_NOISE[usize::from(network.image_size > 32)];
+        let recipe = Recipe::builtin("ve", &[format!("path.largest={largest}")])?;
+        let path = Path::variance_exploding(shape, SMALLEST, largest).map_err(|error| fail(error.to_string()))?;
+        let prior = Prior::noise(&path)?;
+        Ok(Model {
+            name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            recipe,
+            path: Arc::new(path),
+            schedule: None,
+            prior,
+            network,
+            head: Head::PAPER,
+            condition: Condition::LogSigma,
+            params,
+            weights: Weights::Raw,
+            step: facts.get("step").and_then(|step| step.parse().ok()).unwrap_or(0),
+        })
+    }
+}
