@@ -9,6 +9,7 @@ use serde_json::json;
 use softdiff::engine::Device;
 use softdiff::report::{Page, page};
 use softdiff::run::RunFolder;
+use std::cell::OnceCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -84,11 +85,14 @@ impl Report {
 
 /// Makes the page, with progress.
 pub fn make(folder: &RunFolder, device: &Device, samples: usize) -> Result<Page, Failure> {
-    let sampling = Progress::new("sampling", "images");
-    let comparing = Progress::new("comparing samplers", "settings");
-    let mut progress = |task: &str, done: usize, total: usize| match task {
-        "sampling" => sampling.update(done, total),
-        _ => comparing.update(done, total),
+    // Each begins when its first part is done, so that its rate is its own.
+    let (sampling, comparing) = (OnceCell::new(), OnceCell::new());
+    let mut progress = |task: &str, done: usize, total: usize| {
+        let (progress, task, unit) = match task {
+            "sampling" => (&sampling, "sampling", "images"),
+            _ => (&comparing, "comparing samplers", "settings"),
+        };
+        progress.get_or_init(|| Progress::new(task, unit).continuing(done)).update(done, total);
     };
     Ok(page(folder, device, samples, &mut progress)?)
 }
