@@ -1,5 +1,6 @@
 //! `softdiff reproduce`: the paper's tables and figures, one name each.
 
+mod begin;
 mod budget;
 mod drawing;
 mod measure;
@@ -101,6 +102,7 @@ impl Reproduce {
             folder: self.out.join(experiment.name),
             device,
             stop: StopRequest::install()?,
+            command: typed(),
             json,
         };
         let (results, files) = job.run()?;
@@ -127,6 +129,12 @@ impl Reproduce {
             }
         }
     }
+}
+
+/// The command as it was typed; words with blanks in quotes.
+fn typed() -> String {
+    let words = std::env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+    std::iter::once("softdiff".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn list(json: bool) {

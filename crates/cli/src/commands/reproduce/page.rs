@@ -27,15 +27,15 @@ pub fn make(experiment: &Experiment, entries: &[Entry], results: &Results, folde
         sections.push(schedules(results));
     }
     sections.extend(pictures(experiment, entries, results, folder)?);
-    let command = format!("softdiff reproduce {}", experiment.name);
-    let again = Block::Text("Given the same flags, the same command goes on, or shows this again.".into());
-    sections.push(Section { title: "Again".into(), blocks: vec![again, Block::Code(command)] });
+    let again = Block::Text("The same command goes on where it was stopped, and shows this again.".into());
+    sections.push(Section { title: "Again".into(), blocks: vec![again, Block::Code(results.command.clone())] });
     let lead = format!("{} {}", experiment.question, experiment.paper);
     Ok(Page { title: format!("softdiff reproduce: {}", experiment.name), lead, sections })
 }
 
 fn summary(experiment: &Experiment, results: &Results) -> Section {
-    let mut blocks = vec![Block::Text(format!("{}.", results.label()))];
+    let facts = results.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    let mut blocks = vec![Block::Table { head: vec![String::new(); 2], rows: facts }];
     blocks.extend(table::all(results).into_iter().map(|table| Block::Table { head: table.head, rows: table.rows }));
     blocks.extend(table::best(results).into_iter().map(|line| Block::Text(format!("{line}."))));
     blocks.push(Block::Text(format!("The paper: {}", experiment.finding)));
@@ -98,7 +98,7 @@ fn pictures(
 ) -> Result<Vec<Section>, Failure> {
     let mut sections = Vec::new();
     for entry in entries {
-        let mut blocks = Vec::new();
+        let mut figures = Vec::new();
         for (index, setting) in entry.variant.settings.iter().enumerate() {
             let section = sampling(entry, setting);
             let found = results.find(&entry.name, &section.sampler, section.steps);
@@ -110,11 +110,11 @@ fn pictures(
                     let failure = Failure::new(format!("{}: {error}", path.display()));
                     failure.hint("remove results.json and run it again: the models are kept")
                 })?;
-                blocks.push(Block::Figure(Figure::picture(name, caption.replace("{how}", &how), &decode(&bytes)?)));
+                figures.push(Figure::picture(name, caption.replace("{how}", &how), &decode(&bytes)?));
             }
         }
-        if !blocks.is_empty() {
-            sections.push(Section { title: entry.name.clone(), blocks });
+        if !figures.is_empty() {
+            sections.push(Section { title: entry.name.clone(), blocks: vec![Block::Row(figures)] });
         }
     }
     Ok(sections)

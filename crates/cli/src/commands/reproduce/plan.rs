@@ -48,7 +48,7 @@ pub fn entries(
             // Measurements come at the end, from the last checkpoint.
             let mut all =
                 ["preview.every=false", "checkpoint.keep_best=0", "checkpoint.keep_last=1"].map(String::from).to_vec();
-            all.extend(source.map(|source| format!("data.source=\"{}\"", source.replace('\\', "\\\\"))));
+            all.extend(source.map(|source| format!("data.source={}", serde_json::json!(source))));
             all.extend_from_slice(sets);
             all.extend(variant.sets.iter().map(|set| (*set).to_owned()));
             let mut recipe = Recipe::open(base, &all)?;

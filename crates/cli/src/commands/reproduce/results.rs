@@ -5,6 +5,9 @@ use crate::diagnostics::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+/// FID of fewer images is dominated by its bias; the paper takes 50000.
+const MANY: usize = 50_000;
+
 /// What was found, and under which budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -12,7 +15,7 @@ pub struct Results {
     pub experiment: String,
     /// Where the paper shows it.
     pub paper: String,
-    /// The base recipe's data set.
+    /// The data, without folders, which say nothing elsewhere.
     pub data: Vec<String>,
     /// The budget in words.
     pub budget: String,
@@ -28,6 +31,8 @@ pub struct Results {
     pub network: Option<String>,
     /// Where it was computed.
     pub device: String,
+    /// The command that was given last.
+    pub command: String,
     /// The metric of other images of the data, the least that can be hoped for.
     pub floor: Option<f64>,
     /// The measurements.
@@ -133,22 +138,25 @@ impl Results {
     }
 
     /// The budget as it must stand beside every number.
-    pub fn label(&self) -> String {
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("data", self.data.join(", "))];
         if self.steps == 0 {
-            return format!("data: {}; no model is trained", self.data.join(", "));
+            facts.push(("training", "none".into()));
+            return facts;
         }
-        let kind = if self.metric == "fid" { "" } else { ", which is not FID" };
-        let floor = self.floor.map_or(String::new(), |floor| format!(", {floor:.4} for other images of the data"));
-        format!(
-            "data: {}; budget: {}; each model: {} steps of {} images, {} images seen; each number: {} of {} images{kind}{floor}; device: {}",
-            self.data.join(", "),
-            self.budget,
-            self.steps,
-            self.batch,
-            self.steps * self.batch as u64,
-            self.metric_words(),
-            self.samples,
-            self.device,
-        )
+        let kind = match self.metric.as_str() {
+            "fid" if self.samples < MANY => ", biased upwards: compare with FID of as many images only",
+            "fid" => "",
+            _ => ", which is not FID",
+        };
+        let seen = self.steps * self.batch as u64;
+        facts.push(("budget", self.budget.clone()));
+        facts.push(("each model", format!("{} steps of {} images, {seen} images seen", self.steps, self.batch)));
+        facts.push(("each number", format!("{} of {} images{kind}", self.metric_words(), self.samples)));
+        if let Some(floor) = self.floor {
+            facts.push(("other images of the data", format!("{floor:.4}, the least to hope for")));
+        }
+        facts.push(("device", self.device.clone()));
+        facts
     }
 }

@@ -1,7 +1,7 @@
 //! Runs any experiment: train every model, measure it at every setting, keep what is done.
 
-use super::budget::{Budget, Pace, share};
-use super::measure::{Metric, Reference, evaluations, images};
+use super::budget::Budget;
+use super::measure::{Reference, evaluations, images};
 use super::plan::Entry;
 use super::results::{Levels, Results, Row};
 use super::{drawing, page, table};
@@ -18,9 +18,6 @@ use softdiff::schedule::Schedule;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Steps of a first look at how long a step takes: a GPU has to run ahead before it shows its pace.
-const PROBE_CPU: u64 = 12;
-const PROBE_GPU: u64 = 100;
 /// Times at which a schedule is drawn.
 const TIMES: usize = 200;
 
@@ -37,6 +34,8 @@ pub struct Job {
     pub folder: PathBuf,
     pub device: Device,
     pub stop: StopRequest,
+    /// As it was typed.
+    pub command: String,
     pub json: bool,
 }
 
@@ -69,13 +68,24 @@ impl Job {
                 results.schedules.retain(|old| old.variant != levels.variant);
                 results.schedules.push(levels);
             }
-            results.write(&self.results_file())?;
         }
+        results.rows = self.in_order(&results);
+        results.write(&self.results_file())?;
         let files = self.publish(&results)?;
         Ok((results, files))
     }
 
-    fn results_file(&self) -> PathBuf {
+    /// The measurements of this experiment, as its table has them.
+    fn in_order(&self, results: &Results) -> Vec<Row> {
+        let settings = |entry: &'_ Entry| {
+            let all = entry.variant.settings.iter().map(|setting| sampling(entry, setting));
+            all.map(|section| (entry.name.clone(), section)).collect::<Vec<_>>()
+        };
+        let all = self.entries.iter().flat_map(settings);
+        all.filter_map(|(name, section)| results.find(&name, &section.sampler, section.steps).cloned()).collect()
+    }
+
+    pub(super) fn results_file(&self) -> PathBuf {
         self.folder.join("results.json")
     }
 
@@ -84,87 +94,13 @@ impl Job {
         self.folder.join(&entry.name)
     }
 
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         if !self.json {
             eprintln!("== {text}");
         }
     }
 
-    /// What is known already, with the steps and samples of this budget.
-    fn begin(&self) -> Result<Results, Failure> {
-        let metric = if self.network.is_some() { Metric::Fid } else { Metric::SlicedWasserstein };
-        let network = self.network.as_ref().map(|network| softdiff::hash::to_text(network.hash()));
-        let before = Results::read(&self.results_file())?;
-        let batch = self.entries.first().map_or(1, |entry| entry.recipe.train.batch);
-        let mut data: Vec<String> = self.entries.iter().map(|entry| entry.recipe.data.source.clone()).collect();
-        data.dedup();
-        let mut results = Results {
-            experiment: self.experiment.name.into(),
-            paper: self.experiment.paper.into(),
-            data,
-            budget: self.budget.words(),
-            batch,
-            metric: metric.name().into(),
-            network,
-            device: self.device.to_string(),
-            ..Results::default()
-        };
-        let trained = before.as_ref().map_or(0, |before| before.steps);
-        let mut same = None;
-        if let Some(before) = before {
-            same = (before.budget == results.budget).then_some((before.steps, before.samples));
-            if before.network == results.network {
-                results.rows = before.rows;
-            }
-        }
-        if !self.experiment.trains() {
-            return Ok(results);
-        }
-        (results.steps, results.samples) = match same {
-            Some((steps, samples)) if steps > 0 => (steps, self.samples.unwrap_or(samples)),
-            _ => self.steps_and_samples(batch)?,
-        };
-        if results.steps < trained {
-            let said =
-                format!("{} holds models of {trained} steps, more than the {}", self.folder.display(), results.steps);
-            return Err(Failure::new(said + " of this budget").hint("give a larger budget, or another --out"));
-        }
-        results.write(&self.results_file())?;
-        Ok(results)
-    }
-
-    /// Steps of each model and images behind each number.
-    fn steps_and_samples(&self, batch: usize) -> Result<(u64, usize), Failure> {
-        let most = self.budget.usual_samples(self.device.is_gpu());
-        let samples = self.samples.unwrap_or(most);
-        let Some(first) = self.entries.first() else { return Ok((1, samples)) };
-        Ok(match self.budget {
-            Budget::Images(images) => (images.div_ceil(batch as u64), samples),
-            Budget::Paper | Budget::Recipe => (first.recipe.train.steps, samples),
-            Budget::Minutes(minutes) => {
-                self.say("measuring the pace");
-                let begun = Instant::now();
-                let mut recipe = first.recipe.clone();
-                recipe.train.steps = if self.device.is_gpu() { PROBE_GPU } else { PROBE_CPU };
-                let finished = self.train(first, recipe)?;
-                let step = finished.seconds / finished.step.max(1) as f64;
-                let mut total = 0;
-                for entry in &self.entries {
-                    for setting in entry.variant.settings {
-                        total += evaluations(&sampling(entry, setting))?;
-                    }
-                }
-                let preparation = (begun.elapsed().as_secs_f64() - finished.seconds).max(0.0);
-                let pace = Pace { step, preparation, batch, models: self.entries.len(), evaluations: total };
-                let (steps, samples) = share(60.0 * minutes, &pace, self.samples, most);
-                self.say(&format!("{step:.3} s per step: {steps} steps for each model, {samples} images per number"));
-                // The pace was measured on steps that are done.
-                (steps.max(finished.step), samples)
-            }
-        })
-    }
-
-    fn train(&self, entry: &Entry, recipe: Recipe) -> Result<softdiff::train::Finished, Failure> {
+    pub(super) fn train(&self, entry: &Entry, recipe: Recipe) -> Result<softdiff::train::Finished, Failure> {
         train::perform(recipe, &self.run_folder(entry), &self.device, Some(self.stop.clone()), self.json)
     }
 
@@ -180,6 +116,9 @@ impl Job {
     /// Measures a model where it was not yet, and draws what belongs to it.
     fn measure(&self, entry: &Entry, reference: &mut Reference, results: &mut Results) -> Outcome {
         let model = Model::open(&self.run_folder(entry), None)?;
+        if model.step != results.steps {
+            return Err(self.too_long(model.step, results.steps));
+        }
         let shape = model.path.shape();
         for setting in entry.variant.settings {
             let section = sampling(entry, setting);

@@ -43,6 +43,11 @@ pub fn schedules(results: &Results) -> Table {
     Table { head: head.map(String::from).to_vec(), rows: rows.collect() }
 }
 
+/// Differences up to this mean nothing: two errors of both together.
+fn doubt(a: &Row, b: &Row) -> f64 {
+    2.0 * a.error.unwrap_or(0.0).hypot(b.error.unwrap_or(0.0))
+}
+
 /// For each model measured at several settings, where it was best.
 pub fn best(results: &Results) -> Vec<String> {
     let mut names: Vec<&str> = results.rows.iter().map(|row| row.variant.as_str()).collect();
@@ -51,7 +56,12 @@ pub fn best(results: &Results) -> Vec<String> {
         let rows: Vec<&Row> = results.rows.iter().filter(|row| row.variant == name).collect();
         let best = rows.iter().min_by(|a, b| a.value.total_cmp(&b.value)).filter(|_| rows.len() > 1)?;
         let Row { sampler, evaluations, value, .. } = best;
-        Some(format!("{name} is best with {sampler} at {evaluations} evaluations per image: {value:.4}"))
+        let close = rows.iter().filter(|row| row.value > *value && row.value - value <= doubt(row, best)).count();
+        let doubt = match close {
+            0 => String::new(),
+            _ => format!("; {close} of the others lie within the error"),
+        };
+        Some(format!("{name} is best with {sampler} at {evaluations} evaluations per image: {value:.4}{doubt}"))
     });
     said.collect()
 }
@@ -63,7 +73,8 @@ pub fn all(results: &Results) -> Vec<Table> {
 
 /// Aligned columns under what they mean.
 pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
-    let mut text = format!("{}: {}\n{}\n", experiment.name, experiment.paper, results.label());
+    let mut text = format!("{}: {}\n", experiment.name, experiment.paper);
+    results.facts().iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\n")));
     for table in all(results) {
         let width = |column: usize| {
             let cells = table.rows.iter().chain([&table.head]).map(|row| row[column].chars().count());
@@ -84,8 +95,8 @@ pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
 
 /// The same for a document.
 pub fn markdown(experiment: &Experiment, results: &Results) -> String {
-    let mut text =
-        format!("# {}\n\n{}. {}\n\n{}.\n", experiment.name, experiment.paper, experiment.question, results.label());
+    let mut text = format!("# {}\n\n{}. {}\n\n", experiment.name, experiment.paper, experiment.question);
+    results.facts().iter().for_each(|(name, value)| text.push_str(&format!("- {name}: {value}\n")));
     for table in all(results) {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         text.push('\n');
@@ -153,7 +164,7 @@ mod tests {
             seconds: 1.0,
             paper: paper.into(),
         };
-        let rows = vec![row(10, 0.3, ""), row(30, 0.2, "1.85, \"best\"")];
+        let rows = vec![row(10, 0.3, ""), row(30, 0.2, "1.85, \"best\""), row(90, 0.202, "")];
         let metric = "sliced-wasserstein".into();
         Results { experiment: "x".into(), steps: 10, batch: 32, samples: 64, metric, rows, ..Results::default() }
     }
@@ -172,6 +183,9 @@ mod tests {
             csv.ends_with("x,blur,momentum,30,30,sliced-wasserstein,0.2,0.001,64,10,320,,\"1.85, \"\"best\"\"\"\n"),
             "{csv}"
         );
-        assert_eq!(best(&results), ["blur is best with momentum at 30 evaluations per image: 0.2000"]);
+        assert_eq!(
+            best(&results),
+            ["blur is best with momentum at 30 evaluations per image: 0.2000; 1 of the others lie within the error"]
+        );
     }
 }
