@@ -59,7 +59,12 @@ impl Model {
             files.insert(name.to_owned(), entry);
             Ok(())
         };
-        put("config.toml", self.recipe.to_toml().as_bytes())?;
+        // Where the data lay is nobody else's business.
+        let mut recipe = self.recipe.clone();
+        if let Some(name) = Path::new(&recipe.data.source).file_name() {
+            recipe.data.source = name.to_string_lossy().into_owned();
+        }
+        put("config.toml", recipe.to_toml().as_bytes())?;
         put("prior.safetensors", &prior)?;
         if let Some(schedule) = &self.schedule {
             put("schedule.json", schedule.to_json().as_bytes())?;
