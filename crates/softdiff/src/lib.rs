@@ -11,6 +11,7 @@ pub mod corruption;
 mod crc32;
 pub mod curve;
 pub mod data;
+pub mod experiment;
 pub mod hash;
 pub mod image;
 pub mod import;

@@ -1,7 +1,7 @@
 //! `softdiff eval`: how good generated pictures are, and the comparison of two such results.
 
 mod compare;
-mod features;
+pub(super) mod features;
 mod measure;
 mod metric;
 mod pixels;

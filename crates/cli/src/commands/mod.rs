@@ -14,6 +14,7 @@ mod pictures;
 mod quickstart;
 mod recipe;
 mod report;
+mod reproduce;
 mod restore;
 mod sample;
 mod schedule;
@@ -38,6 +39,7 @@ pub enum Command {
     Quickstart(quickstart::Quickstart),
     Recipe(recipe::RecipeVerb),
     Report(report::Report),
+    Reproduce(Box<reproduce::Reproduce>),
     Restore(Box<restore::Restore>),
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
@@ -60,6 +62,7 @@ impl Command {
             Command::Quickstart(quickstart) => quickstart.run(json),
             Command::Recipe(recipe) => recipe.run(json),
             Command::Report(report) => report.run(json),
+            Command::Reproduce(reproduce) => reproduce.run(json),
             Command::Restore(restore) => restore.run(json),
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),

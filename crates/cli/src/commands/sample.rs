@@ -1,6 +1,6 @@
 //! `softdiff sample`: images from a trained model.
 
-mod film;
+pub(super) mod film;
 pub(super) mod write;
 
 use super::device::DeviceFlag;

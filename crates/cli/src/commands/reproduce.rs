@@ -1,0 +1,160 @@
+//! `softdiff reproduce`: the paper's tables and figures, one name each.
+
+mod begin;
+mod budget;
+mod drawing;
+mod measure;
+mod page;
+mod plan;
+mod results;
+mod runner;
+mod table;
+
+use super::device::DeviceFlag;
+use crate::diagnostics::{Failure, Outcome};
+use budget::Budget;
+use clap::Args;
+use measure::Metric;
+use serde_json::json;
+use softdiff::experiment::{EXPERIMENTS, Experiment};
+use softdiff::inception::Inception;
+use softdiff::run::StopRequest;
+use std::path::PathBuf;
+
+const EXAMPLE: &str = "\
+Example: what there is, then one of them in small, on data that is built in
+  softdiff reproduce list
+  softdiff reproduce sampler-ablation --minutes 10
+
+Example: on CIFAR-10, by FID, each model after two million images
+  softdiff reproduce results --data cifar-10-batches-bin --images 2M --network inception-2015-12-05.safetensors
+
+Example: the schedules of two data sets, side by side
+  softdiff reproduce schedules --recipe cifar10-small --data cifar-10-batches-bin --data my-pictures.zip
+
+All models of an experiment have the same network, data, seed and number of steps. Stopped half-way, the same command
+goes on where it was. Numbers of small budgets show which is better, not how good it can be.";
+
+/// Repeat an experiment of the paper: train its models, measure them, and set the paper's numbers beside ours.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Reproduce {
+    /// The experiment; list tells them all.
+    name: String,
+    /// Minutes for the whole experiment, shared equally by its models.
+    #[arg(long, value_name = "M", conflicts_with_all = ["images", "budget"])]
+    minutes: Option<f64>,
+    /// Images that each model sees in training: 500000, 500k or 2M.
+    #[arg(long, value_name = "N", value_parser = budget::parse_images, conflicts_with = "budget")]
+    images: Option<u64>,
+    /// Train as long as the paper did: paper.
+    #[arg(long, value_name = "paper", value_parser = ["paper"])]
+    budget: Option<String>,
+    /// The data set; several for schedules [default: the built-in Fashion-MNIST].
+    #[arg(long, value_name = "SOURCE")]
+    data: Vec<String>,
+    /// The recipe whose keys the experiment changes [default: quickstart; with --data cifar10-small, with --budget cifar10-blur].
+    #[arg(long)]
+    recipe: Option<String>,
+    /// The folder; the experiment gets one of its name inside.
+    #[arg(long, default_value = "reproduce", value_name = "FOLDER")]
+    out: PathBuf,
+    /// Change a key of the recipe for all models, such as network.channels=32.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Images behind each number [default: up to 256 on a CPU and 10000 on a GPU by the minutes; 50000 with --budget].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    samples: Option<u32>,
+    /// What is measured [default: fid with a network, else sliced-wasserstein].
+    #[arg(long, value_enum)]
+    metric: Option<Metric>,
+    /// The FID network; SOFTDIFF_INCEPTION names it too.
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceFlag,
+}
+
+impl Reproduce {
+    /// Runs the verb.
+    pub fn run(self, json: bool) -> Outcome {
+        if self.name == "list" {
+            list(json);
+            return Ok(());
+        }
+        let experiment = Experiment::find(&self.name)?;
+        if experiment.trains() && self.data.len() > 1 {
+            let failure =
+                Failure::new(format!("{} compares models on one data set, and several were given", self.name));
+            return Err(failure.hint("give --data once; only schedules takes several"));
+        }
+        let budget = Budget::new(self.minutes, self.images, self.budget.is_some())?;
+        let entries = plan::entries(experiment, self.recipe.as_deref(), &self.data, &self.set, &budget)?;
+        // Before hours of training, not after.
+        let network = if experiment.trains() { self.network()? } else { None };
+        let device = self.device.open()?;
+        let job = runner::Job {
+            experiment,
+            entries,
+            budget,
+            samples: self.samples.map(|samples| samples as usize),
+            network,
+            folder: self.out.join(experiment.name),
+            device,
+            stop: StopRequest::install()?,
+            command: typed(),
+            json,
+        };
+        let (results, files) = job.run()?;
+        if json {
+            println!("{}", json!({ "results": results, "files": files }));
+        } else {
+            println!("{}", table::for_terminal(experiment, &results));
+            files.iter().for_each(|file| eprintln!("wrote {file}"));
+        }
+        Ok(())
+    }
+
+    /// The FID network, where one is wanted.
+    fn network(&self) -> Result<Option<Inception>, Failure> {
+        let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
+        match (self.metric, named) {
+            (Some(Metric::SlicedWasserstein), _) | (None, None) => Ok(None),
+            (_, Some(path)) => Ok(Some(Inception::read(&path)?)),
+            (Some(Metric::Fid), None) => {
+                let failure = Failure::new("FID needs the Inception network, and none was given");
+                Err(failure.hint(
+                    "give --network FILE (docs/evaluation.md says where to get it), or --metric sliced-wasserstein",
+                ))
+            }
+        }
+    }
+}
+
+/// The command as it was typed; words with blanks in quotes.
+fn typed() -> String {
+    let words = std::env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+    std::iter::once("softdiff".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn list(json: bool) {
+    if json {
+        let all: Vec<_> = EXPERIMENTS
+            .iter()
+            .map(|one| {
+                json!({ "name": one.name, "paper": one.paper, "question": one.question, "finding": one.finding,
+                    "variants": one.variants.iter().map(|variant| variant.name).collect::<Vec<_>>(),
+                    "measurements": one.measurements() })
+            })
+            .collect();
+        println!("{}", json!({ "experiments": all }));
+        return;
+    }
+    for one in EXPERIMENTS {
+        println!("{}", one.name);
+        println!("    paper  {}", one.paper);
+        println!("    asks   {}", one.question);
+        println!("    found  {}", one.finding);
+        println!("    costs  {}", one.cost());
+    }
+}

@@ -1,0 +1,98 @@
+//! The beginning of an experiment: what is known already, and how long to train.
+
+use super::budget::{Budget, Pace, share};
+use super::measure::{Metric, evaluations};
+use super::results::Results;
+use super::runner::{Job, sampling};
+use crate::diagnostics::Failure;
+use std::path::Path;
+use std::time::Instant;
+
+/// Steps of a first look at how long a step takes: a GPU has to run ahead before it shows its pace.
+const PROBE_CPU: u64 = 12;
+const PROBE_GPU: u64 = 100;
+
+impl Job {
+    /// What is known already, with the steps and samples of this budget.
+    pub(super) fn begin(&self) -> Result<Results, Failure> {
+        let metric = if self.network.is_some() { Metric::Fid } else { Metric::SlicedWasserstein };
+        let network = self.network.as_ref().map(|network| softdiff::hash::to_text(network.hash()));
+        let before = Results::read(&self.results_file())?;
+        let batch = self.entries.first().map_or(1, |entry| entry.recipe.train.batch);
+        let name = |source: &str| Path::new(source).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut data: Vec<String> = self.entries.iter().map(|entry| name(&entry.recipe.data.source)).collect();
+        data.dedup();
+        let mut results = Results {
+            experiment: self.experiment.name.into(),
+            paper: self.experiment.paper.into(),
+            data,
+            budget: self.budget.words(),
+            batch,
+            metric: metric.name().into(),
+            network,
+            device: self.device.to_string(),
+            command: self.command.clone(),
+            ..Results::default()
+        };
+        let mut same = None;
+        if let Some(before) = before {
+            same = (before.budget == results.budget).then_some((before.steps, before.samples));
+            if before.network == results.network {
+                results.rows = before.rows;
+            }
+        }
+        if !self.experiment.trains() {
+            return Ok(results);
+        }
+        (results.steps, results.samples) = match same {
+            Some((steps, samples)) if steps > 0 => (steps, self.samples.unwrap_or(samples)),
+            _ => self.steps_and_samples(batch)?,
+        };
+        let trained = results.rows.iter().map(|row| row.train_steps).max().unwrap_or(0);
+        if results.steps < trained {
+            return Err(self.too_long(trained, results.steps));
+        }
+        // Another look at the pace would find another number. The other budgets need no note, and a wrong recipe, which
+        // is found out in training, shall leave none.
+        if matches!(self.budget, Budget::Minutes(_)) {
+            results.write(&self.results_file())?;
+        }
+        Ok(results)
+    }
+
+    pub(super) fn too_long(&self, trained: u64, steps: u64) -> Failure {
+        let said = format!("{} holds models of {trained} steps, more than the {steps}", self.folder.display());
+        Failure::new(said + " of this budget").hint("give a larger budget, or another --out")
+    }
+
+    /// Steps of each model and images behind each number.
+    fn steps_and_samples(&self, batch: usize) -> Result<(u64, usize), Failure> {
+        let most = self.budget.usual_samples(self.device.is_gpu());
+        let samples = self.samples.unwrap_or(most);
+        let Some(first) = self.entries.first() else { return Ok((1, samples)) };
+        Ok(match self.budget {
+            Budget::Images(images) => (images.div_ceil(batch as u64), samples),
+            Budget::Paper | Budget::Recipe => (first.recipe.train.steps, samples),
+            Budget::Minutes(minutes) => {
+                self.say("measuring the pace");
+                let begun = Instant::now();
+                let mut recipe = first.recipe.clone();
+                recipe.train.steps = if self.device.is_gpu() { PROBE_GPU } else { PROBE_CPU };
+                let finished = self.train(first, recipe)?;
+                let step = finished.seconds / finished.step.max(1) as f64;
+                let mut total = 0;
+                for entry in &self.entries {
+                    for setting in entry.variant.settings {
+                        total += evaluations(&sampling(entry, setting))?;
+                    }
+                }
+                let preparation = (begun.elapsed().as_secs_f64() - finished.seconds).max(0.0);
+                let pace = Pace { step, preparation, batch, models: self.entries.len(), evaluations: total };
+                let (steps, samples) = share(60.0 * minutes, &pace, self.samples, most);
+                self.say(&format!("{step:.3} s per step: {steps} steps for each model, {samples} images per number"));
+                // The pace was measured on steps that are done.
+                (steps.max(finished.step), samples)
+            }
+        })
+    }
+}

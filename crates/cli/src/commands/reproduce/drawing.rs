@@ -1,0 +1,68 @@
+//! The pictures of an experiment, each a file that its page shows.
+
+use super::measure::Reference;
+use crate::commands::report::save;
+use crate::commands::sample::film;
+use crate::diagnostics::{Failure, Outcome};
+use softdiff::corruption::Shape;
+use softdiff::engine::Device;
+use softdiff::image::{grid, png};
+use softdiff::metrics::{memorisation, nearest};
+use softdiff::model::{Model, to_bytes};
+use softdiff::random::Stream;
+use softdiff::recipe::SampleSection;
+use softdiff::train::numbers;
+use std::path::Path;
+
+/// Samples in a grid, and in a row of neighbours.
+const GRID: usize = 64;
+const ROW: usize = 16;
+/// Images on their way, and times shown.
+const ON_THEIR_WAY: usize = 4;
+const TIMES: usize = 10;
+
+/// Pictures in columns.
+fn tiles(path: &Path, shape: Shape, bytes: &[u8], columns: usize) -> Outcome {
+    let zoom = (64 / shape.width.max(1)).clamp(1, 4);
+    let picture = grid::compose(shape.width, shape.height, shape.channels, bytes, columns, zoom);
+    save(path, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+}
+
+/// The first samples, uncurated.
+pub fn samples(path: &Path, shape: Shape, bytes: &[u8]) -> Outcome {
+    let shown = (bytes.len() / shape.len()).min(GRID);
+    tiles(path, shape, &bytes[..shown * shape.len()], grid::square_columns(shown))
+}
+
+/// Images of the data from t = 0 to 1 (the paper's Figure 1).
+pub fn paths(path: &Path, model: &Model, reference: &Reference) -> Outcome {
+    let shape = model.path.shape();
+    let mut bytes = Vec::new();
+    for index in 0..ON_THEIR_WAY.min(reference.dataset.len()) {
+        let x0: Vec<f64> = reference.dataset.picture(index).iter().map(|&byte| f64::from(byte) / 255.0).collect();
+        let eta = Stream::numbered(0, "noise of an experiment's picture", index).normals(shape.len());
+        for time in 0..TIMES {
+            bytes.extend(to_bytes(&model.path.diffuse(&x0, time as f64 / (TIMES - 1) as f64, &eta)?));
+        }
+    }
+    tiles(path, shape, &bytes, TIMES)
+}
+
+/// The clean predictions on the way back (the paper's Figure 5).
+pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Device) -> Outcome {
+    let (sampler, sampling) = (section.build()?, section.sampling()?);
+    let seeds: Vec<u64> = (0..ON_THEIR_WAY as u64).collect();
+    let precision = numbers(model.recipe.train.precision);
+    film::watch(device, model, sampler.as_ref(), &sampling, &seeds, precision)?.write_means(path)
+}
+
+/// Samples above their nearest training images (the paper's Figure 9); gives the share that is memorised.
+pub fn neighbours(path: &Path, shape: Shape, bytes: &[u8], reference: &Reference) -> Result<f64, Failure> {
+    let size = shape.len();
+    let found = nearest(bytes, reference.dataset.pixels(), size, &|_, _| {})?;
+    let shown = found.len().min(ROW);
+    let mut rows = bytes[..shown * size].to_vec();
+    rows.extend(found[..shown].iter().flat_map(|near| reference.dataset.picture(near.index)));
+    tiles(path, shape, &rows, shown)?;
+    Ok(memorisation(&found).share)
+}

@@ -1,0 +1,137 @@
+//! `report.html` of an experiment.
+
+use super::plan::Entry;
+use super::results::Results;
+use super::runner::sampling;
+use super::table;
+use crate::diagnostics::Failure;
+use softdiff::experiment::{Experiment, Show};
+use softdiff::image::decode;
+use softdiff::recipe::SampleSection;
+use softdiff::report::{Block, Chart, Figure, Page, Section, Series};
+use std::path::Path;
+
+/// The file of a figure.
+pub fn file_name(entry: &Entry, section: &SampleSection, kind: &str) -> String {
+    match kind {
+        "paths" => format!("{}-paths.png", entry.name),
+        _ => format!("{}-{}-{}-{kind}.png", entry.name, section.sampler, section.steps),
+    }
+}
+
+/// The whole page, from results and figures on disk.
+pub fn make(experiment: &Experiment, entries: &[Entry], results: &Results, folder: &Path) -> Result<Page, Failure> {
+    let mut sections = vec![summary(experiment, results)];
+    sections.extend(quality(results));
+    if experiment.shows.contains(&Show::Schedules) {
+        sections.push(schedules(results));
+    }
+    sections.extend(pictures(experiment, entries, results, folder)?);
+    let again = Block::Text("The same command goes on where it was stopped, and shows this again.".into());
+    sections.push(Section { title: "Again".into(), blocks: vec![again, Block::Code(results.command.clone())] });
+    let lead = format!("{} {}", experiment.question, experiment.paper);
+    Ok(Page { title: format!("softdiff reproduce: {}", experiment.name), lead, sections })
+}
+
+fn summary(experiment: &Experiment, results: &Results) -> Section {
+    let facts = results.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    let mut blocks = vec![Block::Table { head: vec![String::new(); 2], rows: facts }];
+    blocks.extend(table::all(results).into_iter().map(|table| Block::Table { head: table.head, rows: table.rows }));
+    blocks.extend(table::best(results).into_iter().map(|line| Block::Text(format!("{line}."))));
+    blocks.push(Block::Text(format!("The paper: {}", experiment.finding)));
+    Section { title: "Results".into(), blocks }
+}
+
+/// Quality over evaluations, where a model was sampled in several numbers of steps.
+fn quality(results: &Results) -> Option<Section> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in &results.rows {
+        let name = format!("{} {}", row.variant, row.sampler);
+        let point = (row.evaluations as f64, row.value);
+        match series.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.points.push(point),
+            None => series.push(Series::new(name, vec![point])),
+        }
+    }
+    series.retain(|one| one.points.len() > 1);
+    let all = || series.iter().flat_map(|one| &one.points).map(|point| point.0);
+    let (first, last) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    if series.is_empty() {
+        return None;
+    }
+    if let Some(floor) = results.floor {
+        series.push(Series::new("data itself", vec![(first, floor), (last, floor)]).dashed());
+    }
+    let chart = Chart {
+        x: "evaluations of the network per image".into(),
+        y: results.metric_words().into(),
+        log_x: true,
+        series,
+        ..Chart::default()
+    };
+    let caption = format!("Lower is better; {} images per point.", results.samples);
+    let figure = Block::Figure(Figure::drawn("quality", caption, chart.svg()));
+    Some(Section { title: "Quality over evaluations".into(), blocks: vec![figure] })
+}
+
+/// Level and noise over time, all in one drawing.
+fn schedules(results: &Results) -> Section {
+    let drawn =
+        |name: &'static str, y: &str, caption: &str, of: &dyn Fn(&super::results::Levels) -> Vec<(f64, f64)>| {
+            let series = results.schedules.iter().map(|one| Series::new(one.variant.clone(), of(one))).collect();
+            let chart = Chart { x: "t".into(), y: y.into(), log_y: name == "noise", series, ..Chart::default() };
+            Block::Figure(Figure::drawn(name, caption, chart.svg()))
+        };
+    let blocks = vec![
+        drawn("levels", "level", "The level of corruption over time.", &|one| one.levels.clone()),
+        drawn("noise", "sigma", "The noise's standard deviation over time.", &|one| one.noise.clone()),
+    ];
+    Section { title: "Schedules".into(), blocks }
+}
+
+/// What was drawn of each model.
+fn pictures(
+    experiment: &Experiment,
+    entries: &[Entry],
+    results: &Results,
+    folder: &Path,
+) -> Result<Vec<Section>, Failure> {
+    let mut sections = Vec::new();
+    for entry in entries {
+        let mut figures = Vec::new();
+        for (index, setting) in entry.variant.settings.iter().enumerate() {
+            let section = sampling(entry, setting);
+            let found = results.find(&entry.name, &section.sampler, section.steps);
+            let value = found.map_or(String::new(), |row| format!(", {} {:.4}", results.metric_words(), row.value));
+            let how = format!("{} in {} steps{value}", section.sampler, section.steps);
+            for (kind, name, caption) in kinds(experiment, index == 0) {
+                let path = folder.join("figures").join(file_name(entry, &section, kind));
+                let bytes = std::fs::read(&path).map_err(|error| {
+                    let failure = Failure::new(format!("{}: {error}", path.display()));
+                    failure.hint("remove results.json and run it again: the models are kept")
+                })?;
+                figures.push(Figure::picture(name, caption.replace("{how}", &how), &decode(&bytes)?));
+            }
+        }
+        if !figures.is_empty() {
+            sections.push(Section { title: entry.name.clone(), blocks: vec![Block::Row(figures)] });
+        }
+    }
+    Ok(sections)
+}
+
+/// The files drawn for a setting: kind, name, caption.
+fn kinds(experiment: &Experiment, first: bool) -> Vec<(&'static str, &'static str, &'static str)> {
+    let mut kinds = Vec::new();
+    if first && experiment.shows.contains(&Show::Paths) {
+        kinds.push(("paths", "paths", "Images of the data from t = 0 (left) to t = 1 (right)."));
+    }
+    kinds.push(("samples", "samples", "Uncurated samples: {how}."));
+    if experiment.shows.contains(&Show::Means) {
+        kinds.push(("means", "means", "The network's clean prediction from the start (left) to the end: {how}."));
+    }
+    if experiment.shows.contains(&Show::Neighbours) {
+        kinds.push(("neighbours", "neighbours", "Above: samples. Below: their nearest training images, by pixels."));
+    }
+    kinds
+}

@@ -1,0 +1,112 @@
+//! From an experiment to the recipes of its models.
+
+use super::budget::Budget;
+use crate::diagnostics::Failure;
+use softdiff::experiment::{Experiment, Setting, Variant};
+use softdiff::recipe::Recipe;
+use std::path::Path;
+
+/// The base recipe whose images are small enough for few sampling steps.
+const SMALL: &str = "quickstart";
+
+/// A model to train, or only to schedule.
+pub struct Entry {
+    /// Its name in the table, and its folder's.
+    pub name: String,
+    /// What the experiment says of it.
+    pub variant: &'static Variant,
+    /// Its recipe.
+    pub recipe: Recipe,
+    /// Whether its images are the quickstart's.
+    small: bool,
+}
+
+impl Entry {
+    /// The steps of a setting for images of this size.
+    pub fn steps(&self, setting: &Setting) -> usize {
+        if self.small { setting.small } else { setting.full }
+    }
+}
+
+/// One entry per data set and variant: the base recipe, then `sets`, then what makes the variant.
+pub fn entries(
+    experiment: &'static Experiment,
+    recipe: Option<&str>,
+    data: &[String],
+    sets: &[String],
+    budget: &Budget,
+) -> Result<Vec<Entry>, Failure> {
+    let base = recipe.unwrap_or(match (budget, data) {
+        (Budget::Paper, _) => "cifar10-blur",
+        (_, []) => SMALL,
+        _ => "cifar10-small",
+    });
+    let sources: Vec<Option<&String>> = if data.is_empty() { vec![None] } else { data.iter().map(Some).collect() };
+    let mut entries: Vec<Entry> = Vec::new();
+    for source in &sources {
+        for variant in experiment.variants {
+            // Measurements come at the end, from the last checkpoint.
+            let mut all =
+                ["preview.every=false", "checkpoint.keep_best=0", "checkpoint.keep_last=1"].map(String::from).to_vec();
+            all.extend(source.map(|source| format!("data.source={}", serde_json::json!(source))));
+            all.extend_from_slice(sets);
+            all.extend(variant.sets.iter().map(|set| (*set).to_owned()));
+            let mut recipe = Recipe::open(base, &all)?;
+            let name = match source {
+                Some(source) if sources.len() > 1 => format!("{}-{}", variant.name, stem(source)),
+                _ => variant.name.to_owned(),
+            };
+            if entries.iter().any(|entry| entry.name == name) {
+                let failure = Failure::new(format!("two data sets are called {}", stem(&recipe.data.source)));
+                return Err(failure.hint("rename one, or give each once"));
+            }
+            recipe.name = format!("{} {name}", experiment.name);
+            entries.push(Entry { name, variant, recipe, small: base == SMALL });
+        }
+    }
+    Ok(entries)
+}
+
+/// The last part of a source's name without its ending, as a folder may be called.
+fn stem(source: &str) -> String {
+    let name = Path::new(source).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_and_budget_choose_the_recipe_and_models_share_all_but_their_point() {
+        let experiment = Experiment::find("loss-ablation").unwrap();
+        let made = |data: &[&str], budget: Budget| {
+            let data: Vec<String> = data.iter().map(|source| (*source).to_owned()).collect();
+            entries(experiment, None, &data, &["train.batch=8".into()], &budget).unwrap()
+        };
+        let small = made(&[], Budget::Recipe);
+        assert_eq!(small[0].recipe.data.source, "embedded:fashion-mnist");
+        assert_eq!(small[0].steps(&small[0].variant.settings[0]), 30);
+        assert!(small[0].recipe.objective != small[1].recipe.objective);
+        let (a, b) = (&small[0].recipe, &small[1].recipe);
+        assert_eq!((a.seed, &a.network, &a.train, &a.data), (b.seed, &b.network, &b.train, &b.data));
+        let cifar = made(&["elsewhere/cifar"], Budget::Minutes(1.0));
+        assert_eq!((cifar[0].recipe.data.source.as_str(), cifar[0].recipe.train.batch), ("elsewhere/cifar", 8));
+        assert_eq!(cifar[0].steps(&cifar[0].variant.settings[0]), 280);
+        assert_eq!(
+            made(&["c"], Budget::Paper)[0].recipe.train.steps,
+            Recipe::builtin("cifar10-blur", &[]).unwrap().train.steps
+        );
+    }
+
+    #[test]
+    fn several_data_sets_get_folders_of_their_own() {
+        let experiment = Experiment::find("schedules").unwrap();
+        let data = ["a/faces.zip".to_owned(), "b/cats and dogs".to_owned()];
+        let made = entries(experiment, None, &data, &[], &Budget::Recipe).unwrap();
+        let names: Vec<&str> = made.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!((made.len(), names[0], names[3]), (6, "shortest-path-faces", "shortest-path-cats-and-dogs"));
+        let same = ["a/faces.zip".to_owned(), "b/faces.zip".to_owned()];
+        assert!(entries(experiment, None, &same, &[], &Budget::Recipe).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! `results.json`: what an experiment has found so far, written after every measurement.
+
+use crate::commands::report::save;
+use crate::diagnostics::{Failure, Outcome};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// FID of fewer images is dominated by its bias; the paper takes 50000.
+const MANY: usize = 50_000;
+
+/// What was found, and under which budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The experiment.
+    pub experiment: String,
+    /// Where the paper shows it.
+    pub paper: String,
+    /// The data, without folders, which say nothing elsewhere.
+    pub data: Vec<String>,
+    /// The budget in words.
+    pub budget: String,
+    /// Training steps of each model; 0 where none is trained.
+    pub steps: u64,
+    /// Images in a step.
+    pub batch: usize,
+    /// Images behind each number.
+    pub samples: usize,
+    /// `fid` or `sliced-wasserstein`.
+    pub metric: String,
+    /// Hash of the FID network's weights.
+    pub network: Option<String>,
+    /// Where it was computed.
+    pub device: String,
+    /// The command that was given last.
+    pub command: String,
+    /// The metric of other images of the data, the least that can be hoped for.
+    pub floor: Option<f64>,
+    /// The measurements.
+    pub rows: Vec<Row>,
+    /// The schedules, where they are shown.
+    pub schedules: Vec<Levels>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The model.
+    pub variant: String,
+    /// The sampler.
+    pub sampler: String,
+    /// Its steps.
+    pub sampler_steps: usize,
+    /// Evaluations of the network per image (NFE).
+    pub evaluations: usize,
+    /// Training steps of the model.
+    pub train_steps: u64,
+    /// Images it saw in training.
+    pub images_seen: u64,
+    /// Images measured.
+    pub samples: usize,
+    /// What was measured.
+    pub metric: String,
+    /// The number; smaller is better.
+    pub value: f64,
+    /// Its error where it is known.
+    pub error: Option<f64>,
+    /// Share of samples much nearer to one training image than to any other.
+    pub memorised: Option<f64>,
+    /// Seconds of sampling.
+    pub seconds: f64,
+    /// What the paper reports.
+    pub paper: String,
+}
+
+/// A schedule in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Levels {
+    /// Whose.
+    pub variant: String,
+    /// Levels chosen.
+    pub knots: usize,
+    /// The sum of the distances between them.
+    pub cost: f64,
+    /// The longest of these distances.
+    pub longest_hop: f64,
+    /// Times and levels.
+    pub levels: Vec<(f64, f64)>,
+    /// Times and noise.
+    pub noise: Vec<(f64, f64)>,
+}
+
+impl Results {
+    /// What an earlier run left, if anything.
+    pub fn read(path: &Path) -> Result<Option<Results>, Failure> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Failure::new(format!("{}: {error}", path.display())).hint("check its permissions"));
+            }
+        };
+        serde_json::from_str(&text).map(Some).map_err(|error| {
+            let failure = Failure::new(format!("{} is not what this program writes: {error}", path.display()));
+            failure.hint("remove it: the models are kept, and what was measured is measured again")
+        })
+    }
+
+    /// Writes all or nothing.
+    pub fn write(&self, path: &Path) -> Outcome {
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        save(path, text.as_bytes())
+    }
+
+    /// The measurement of a model at a setting, if it was made of just these steps, in this manner.
+    pub fn find(&self, variant: &str, sampler: &str, sampler_steps: usize) -> Option<&Row> {
+        self.rows.iter().find(|row| {
+            row.variant == variant
+                && row.sampler == sampler
+                && row.sampler_steps == sampler_steps
+                && (row.train_steps, row.samples, &row.metric) == (self.steps, self.samples, &self.metric)
+        })
+    }
+
+    /// Puts a measurement in the place of an older one.
+    pub fn put(&mut self, row: Row) {
+        let same = |old: &Row| {
+            (&old.variant, &old.sampler, old.sampler_steps) == (&row.variant, &row.sampler, row.sampler_steps)
+        };
+        match self.rows.iter_mut().find(|old| same(old)) {
+            Some(old) => *old = row,
+            None => self.rows.push(row),
+        }
+    }
+
+    /// What was measured, in words that leave no doubt.
+    pub fn metric_words(&self) -> &'static str {
+        if self.metric == "fid" { "FID" } else { "sliced Wasserstein (pixels)" }
+    }
+
+    /// The budget as it must stand beside every number.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("data", self.data.join(", "))];
+        if self.steps == 0 {
+            facts.push(("training", "none".into()));
+            return facts;
+        }
+        let kind = match self.metric.as_str() {
+            "fid" if self.samples < MANY => ", biased upwards: compare with FID of as many images only",
+            "fid" => "",
+            _ => ", which is not FID",
+        };
+        let seen = self.steps * self.batch as u64;
+        facts.push(("budget", self.budget.clone()));
+        facts.push(("each model", format!("{} steps of {} images, {seen} images seen", self.steps, self.batch)));
+        facts.push(("each number", format!("{} of {} images{kind}", self.metric_words(), self.samples)));
+        if let Some(floor) = self.floor {
+            facts.push(("other images of the data", format!("{floor:.4}, the least to hope for")));
+        }
+        facts.push(("device", self.device.clone()));
+        facts
+    }
+}

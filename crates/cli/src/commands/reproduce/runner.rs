@@ -1,0 +1,210 @@
+//! Runs any experiment: train every model, measure it at every setting, keep what is done.
+
+use super::budget::Budget;
+use super::measure::{Reference, evaluations, images};
+use super::plan::Entry;
+use super::results::{Levels, Results, Row};
+use super::{drawing, page, table};
+use crate::commands::report::save;
+use crate::commands::train;
+use crate::diagnostics::{Failure, Outcome};
+use softdiff::engine::Device;
+use softdiff::experiment::{Experiment, Setting, Show};
+use softdiff::inception::Inception;
+use softdiff::model::Model;
+use softdiff::recipe::{Recipe, SampleSection};
+use softdiff::run::{RunFolder, StopRequest};
+use softdiff::schedule::Schedule;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Times at which a schedule is drawn.
+const TIMES: usize = 200;
+
+/// Everything an experiment is run with.
+pub struct Job {
+    pub experiment: &'static Experiment,
+    pub entries: Vec<Entry>,
+    pub budget: Budget,
+    /// Images behind each number, if that was asked for.
+    pub samples: Option<usize>,
+    /// The FID network; without it pixels are compared.
+    pub network: Option<Inception>,
+    /// The experiment's folder.
+    pub folder: PathBuf,
+    pub device: Device,
+    pub stop: StopRequest,
+    /// As it was typed.
+    pub command: String,
+    pub json: bool,
+}
+
+impl Job {
+    /// Does what is left to do, then writes the tables and the page; gives the names of these files.
+    pub fn run(&self) -> Result<(Results, Vec<String>), Failure> {
+        std::fs::create_dir_all(self.folder.join("figures")).map_err(|error| {
+            Failure::new(format!("cannot make {}: {error}", self.folder.display())).hint("give another --out")
+        })?;
+        let mut results = self.begin()?;
+        let mut reference: Option<Reference> = None;
+        for entry in &self.entries {
+            self.say(&format!("{} {}", self.experiment.name, entry.name));
+            let mut recipe = entry.recipe.clone();
+            if !self.experiment.trains() {
+                self.prepare(entry, recipe)?;
+            } else {
+                recipe.train.steps = results.steps;
+                self.train(entry, recipe)?;
+                if reference.as_ref().is_none_or(|known| !known.is_of(&entry.recipe.data)) {
+                    reference = Some(Reference::load(&entry.recipe.data, self.network.as_ref(), &self.device)?);
+                }
+                if let Some(reference) = &mut reference {
+                    results.floor = reference.floor(results.samples)?;
+                    self.measure(entry, reference, &mut results)?;
+                }
+            }
+            if self.experiment.shows.contains(&Show::Schedules) {
+                let levels = self.levels(entry)?;
+                results.schedules.retain(|old| old.variant != levels.variant);
+                results.schedules.push(levels);
+            }
+        }
+        results.rows = self.in_order(&results);
+        results.write(&self.results_file())?;
+        let files = self.publish(&results)?;
+        Ok((results, files))
+    }
+
+    /// The measurements of this experiment, as its table has them.
+    fn in_order(&self, results: &Results) -> Vec<Row> {
+        let settings = |entry: &'_ Entry| {
+            let all = entry.variant.settings.iter().map(|setting| sampling(entry, setting));
+            all.map(|section| (entry.name.clone(), section)).collect::<Vec<_>>()
+        };
+        let all = self.entries.iter().flat_map(settings);
+        all.filter_map(|(name, section)| results.find(&name, &section.sampler, section.steps).cloned()).collect()
+    }
+
+    pub(super) fn results_file(&self) -> PathBuf {
+        self.folder.join("results.json")
+    }
+
+    /// The run of a model.
+    fn run_folder(&self, entry: &Entry) -> PathBuf {
+        self.folder.join(&entry.name)
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        if !self.json {
+            eprintln!("== {text}");
+        }
+    }
+
+    pub(super) fn train(&self, entry: &Entry, recipe: Recipe) -> Result<softdiff::train::Finished, Failure> {
+        train::perform(recipe, &self.run_folder(entry), &self.device, Some(self.stop.clone()), self.json)
+    }
+
+    /// Only the schedule and the prior.
+    fn prepare(&self, entry: &Entry, recipe: Recipe) -> Outcome {
+        let folder = RunFolder::new(&self.run_folder(entry));
+        let lock = folder.lock()?;
+        let mut watcher = train::Terminal::new(Some(self.stop.clone()), self.json);
+        train::prepare(recipe, &folder, &lock, &mut watcher)?;
+        Ok(())
+    }
+
+    /// Measures a model where it was not yet, and draws what belongs to it.
+    fn measure(&self, entry: &Entry, reference: &mut Reference, results: &mut Results) -> Outcome {
+        let model = Model::open(&self.run_folder(entry), None)?;
+        if model.step != results.steps {
+            return Err(self.too_long(model.step, results.steps));
+        }
+        let shape = model.path.shape();
+        for setting in entry.variant.settings {
+            let section = sampling(entry, setting);
+            let figure = |kind: &str| self.folder.join("figures").join(page::file_name(entry, &section, kind));
+            if results.find(&entry.name, &section.sampler, section.steps).is_some() && figure("samples").is_file() {
+                continue;
+            }
+            let begun = Instant::now();
+            let bytes = images(&model, &section, results.samples, &self.device, &self.stop)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            let (value, error) = reference.distance(&bytes)?;
+            let mut memorised = None;
+            for show in self.experiment.shows {
+                match show {
+                    Show::Paths => drawing::paths(&figure("paths"), &model, reference)?,
+                    Show::Means => drawing::means(&figure("means"), &model, &section, &self.device)?,
+                    Show::Neighbours => {
+                        memorised = Some(drawing::neighbours(&figure("neighbours"), shape, &bytes, reference)?);
+                    }
+                    Show::Schedules => {}
+                }
+            }
+            drawing::samples(&figure("samples"), shape, &bytes)?;
+            results.put(Row {
+                variant: entry.name.clone(),
+                sampler: section.sampler.clone(),
+                sampler_steps: section.steps,
+                evaluations: evaluations(&section)?,
+                train_steps: model.step,
+                images_seen: model.step * results.batch as u64,
+                samples: results.samples,
+                metric: results.metric.clone(),
+                value,
+                error,
+                memorised,
+                seconds,
+                paper: setting.paper.into(),
+            });
+            results.write(&self.results_file())?;
+            self.say(&format!(
+                "{} by {} in {} steps: {} {value:.4}",
+                entry.name,
+                section.sampler,
+                section.steps,
+                results.metric_words()
+            ));
+        }
+        Ok(())
+    }
+
+    /// A model's schedule in numbers.
+    fn levels(&self, entry: &Entry) -> Result<Levels, Failure> {
+        let folder = RunFolder::new(&self.run_folder(entry));
+        let schedule = Schedule::read(&folder.schedule())?;
+        let path = entry.recipe.path(schedule.shape, Some(&schedule))?;
+        let (mut levels, mut noise) = (Vec::new(), Vec::new());
+        for time in 0..=TIMES {
+            let t = time as f64 / TIMES as f64;
+            levels.push((t, path.level(t)?));
+            noise.push((t, path.at(t)?.sigma));
+        }
+        let longest_hop = schedule.hops.iter().copied().fold(0.0, f64::max);
+        let (knots, cost) = (schedule.knots.len(), schedule.path_cost);
+        Ok(Levels { variant: entry.name.clone(), knots, cost, longest_hop, levels, noise })
+    }
+
+    /// The tables and the page.
+    fn publish(&self, results: &Results) -> Result<Vec<String>, Failure> {
+        let page = page::make(self.experiment, &self.entries, results, &self.folder)?;
+        let files = [
+            ("results.md", table::markdown(self.experiment, results)),
+            ("results.csv", table::csv(results)),
+            ("report.html", page.to_html()),
+        ];
+        let mut written = vec![self.results_file().display().to_string()];
+        for (name, text) in files {
+            let path = self.folder.join(name);
+            save(&path, text.as_bytes())?;
+            written.push(path.display().to_string());
+        }
+        Ok(written)
+    }
+}
+
+/// How a model is sampled at a setting: the recipe's options, the setting's sampler and steps.
+pub fn sampling(entry: &Entry, setting: &Setting) -> SampleSection {
+    let usual = entry.recipe.sample.clone();
+    SampleSection { sampler: setting.sampler.into(), steps: entry.steps(setting), ..usual }
+}
