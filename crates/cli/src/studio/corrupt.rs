@@ -13,6 +13,8 @@ use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::recipe::CorruptionSection;
 use softdiff::schedule::usual_candidates;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// The corruptions on offer.
@@ -20,27 +22,62 @@ pub const KINDS: [&str; 7] = ["blur", "heat", "masking", "pixelation", "fading",
 /// Knots of the level over time.
 const KNOTS: usize = 32;
 
+/// Scenes that are kept: while t is dragged, nothing else changes.
+const KEPT: usize = 4;
+
+/// Everything about a picture that does not depend on t.
+struct Scene {
+    picture: Picture,
+    shape: Shape,
+    path: Path,
+    x0: Vec<f64>,
+    eta: Vec<f64>,
+}
+
+/// The scenes of late, the newest last.
+#[derive(Default)]
+pub struct Scenes(Mutex<VecDeque<(Key, Arc<Scene>)>>);
+
+type Key = (String, Vec<&'static str>, u64);
+
+impl Scenes {
+    fn get(&self, studio: &Studio, key: Key) -> Result<Arc<Scene>, Response> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, scene)) = kept().iter().find(|(known, _)| *known == key) {
+            return Ok(scene.clone());
+        }
+        let (id, kinds, seed) = &key;
+        let mut picture = (*studio.pictures.get(id)?).clone();
+        if kinds.contains(&"decolourisation") {
+            picture = picture.with_channels(3);
+        }
+        let shape = Shape::new(picture.height, picture.width, picture.channels);
+        let x0: Vec<f64> = picture.pixels.iter().map(|&b| f64::from(b) / 255.0).collect();
+        let eta = Stream::new(*seed, "noise of a strip").normals(x0.len());
+        let scene = Arc::new(Scene { picture, shape, path: path(shape, kinds)?, x0, eta });
+        let mut kept = kept();
+        kept.push_back((key, scene.clone()));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+        Ok(scene)
+    }
+}
+
 /// `/api/corrupt?picture=&first=&second=&t=&noise=&seed=`: x_t, with level and noise.
 pub fn answer(studio: &Studio, request: &Request) -> Result<Value, Response> {
     let begun = Instant::now();
-    let mut picture = (*studio.pictures.get(request.value("picture").unwrap_or("sample-0"))?).clone();
-    let kinds = kinds(request)?;
+    let id = request.value("picture").unwrap_or("sample-0").to_owned();
     let t: f64 = number(request, "t", 0.5)?;
-    let seed: u64 = number(request, "seed", 0)?;
-    if kinds.contains(&"decolourisation") {
-        picture = picture.with_channels(3);
-    }
-    let shape = Shape::new(picture.height, picture.width, picture.channels);
-    let path = path(shape, &kinds)?;
+    let scene = studio.scenes.get(studio, (id, kinds(request)?, number(request, "seed", 0)?))?;
+    let Scene { picture, shape, path, x0, eta } = &*scene;
     let moment = path.at(t).map_err(Response::failed)?;
-    let x0: Vec<f64> = picture.pixels.iter().map(|&b| f64::from(b) / 255.0).collect();
-    let mut xt = moment.map.apply(shape, &x0).map_err(Response::failed)?;
+    let mut xt = moment.map.apply(*shape, x0).map_err(Response::failed)?;
     let noisy = request.value("noise") != Some("0");
     if noisy {
-        let eta = Stream::new(seed, "noise of a strip").normals(xt.len());
-        xt.iter_mut().zip(&eta).for_each(|(x, eta)| *x += moment.sigma * eta);
+        xt.iter_mut().zip(eta).for_each(|(x, eta)| *x += moment.sigma * eta);
     }
-    let png = shown(&Picture { pixels: to_bytes(&xt), ..picture });
+    let png = shown(&Picture { pixels: to_bytes(&xt), ..*picture });
     Ok(json!({
         "png": png, "width": shape.width, "height": shape.height, "t": t,
         "level": path.level(t).map_err(Response::failed)?, "sigma": if noisy { moment.sigma } else { 0.0 },

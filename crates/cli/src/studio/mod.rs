@@ -29,6 +29,7 @@ use std::path::PathBuf;
 pub struct Studio {
     guard: Guard,
     pictures: Pictures,
+    scenes: corrupt::Scenes,
     models: Models,
     runs: Runs,
     jobs: Jobs,
@@ -39,6 +40,6 @@ impl Studio {
     pub fn new(guard: Guard, runs: PathBuf, models: Vec<PathBuf>, device: String) -> Result<Studio, Failure> {
         let runs = Runs::new(runs);
         let models = Models::new(models, runs.clone(), device);
-        Ok(Studio { guard, pictures: Pictures::new()?, models, runs, jobs: Jobs::begin()? })
+        Ok(Studio { guard, pictures: Pictures::new()?, scenes: Default::default(), models, runs, jobs: Jobs::begin()? })
     }
 }

@@ -112,5 +112,5 @@ fn shrunk(picture: &Picture) -> Picture {
 
 /// A picture for the page.
 pub fn shown(picture: &Picture) -> String {
-    base64::encode(&png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+    base64::encode(&png::encode_quickly(picture.width, picture.height, picture.channels, &picture.pixels))
 }
