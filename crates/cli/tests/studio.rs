@@ -190,6 +190,24 @@ fn names_with_markup_stay_names() {
 }
 
 #[test]
+fn a_run_that_trains_is_followed() {
+    let (scratch, server) = studio("live");
+    let look = || server.get("/api/runs").json()["runs"][0].clone();
+    assert_eq!((&look()["state"], &look()["step"]), (&json!("finished"), &json!(8)));
+    let file = format!("{}/events.jsonl", scratch.path("run"));
+    let events = text(&bytes(&file));
+    let early: String =
+        events.lines().take_while(|line| !line.contains("\"step\":6")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&file, early).unwrap();
+    assert_eq!((&look()["state"], &look()["step"]), (&json!("training"), &json!(4)));
+    std::fs::write(&file, &events).unwrap();
+    assert_eq!(look()["step"], 8);
+    // A garbled line ends what is known, and nothing else.
+    std::fs::write(&file, [events.as_bytes(), b"{\"step\":\xff"].concat()).unwrap();
+    assert_eq!(look()["step"], 8);
+}
+
+#[test]
 fn fifty_clients_at_once_are_all_answered_beside_a_few_that_say_nothing() {
     let (_scratch, server) = studio("many");
     let _silent: Vec<TcpStream> = (0..8)

@@ -7,7 +7,7 @@ use super::pictures::shown;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
-use softdiff::image::grid;
+use softdiff::image::{Picture, grid};
 use softdiff::model::{Model, to_bytes};
 use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Sampling, by_name, sample_watched};
 use softdiff::train::numbers;
@@ -135,6 +135,10 @@ fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
 
 /// Images as one picture for the page.
 pub fn sheet(shape: Shape, images: &[f64]) -> String {
+    let Shape { height, width, channels } = shape;
+    if images.len() == shape.len() {
+        return shown(&Picture { width, height, channels, pixels: to_bytes(images) });
+    }
     let columns = grid::square_columns(images.len() / shape.len());
-    shown(&grid::compose(shape.width, shape.height, shape.channels, &to_bytes(images), columns, 1))
+    shown(&grid::compose(width, height, channels, &to_bytes(images), columns, 1))
 }
