@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn refused(guard: &Guard, text: &str) -> Option<Status> {
-        let request = Request::read(&mut text.as_bytes()).unwrap();
+        let request = Request::read(&mut text.as_bytes(), &|_| None).unwrap();
         guard.refuse(&request).map(|response| response.status)
     }
 

@@ -13,7 +13,7 @@ const WAITING: usize = 8;
 /// Most tasks that are remembered.
 const REMEMBERED: usize = 16;
 /// Most bytes of pictures that one task keeps.
-const LARGEST: usize = 32 << 20;
+const LARGEST: usize = 64 << 20;
 /// Most bytes of pictures in one answer.
 const ANSWER: usize = 4 << 20;
 

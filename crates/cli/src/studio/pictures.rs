@@ -1,6 +1,6 @@
 //! Pictures to work on: a few of the embedded Fashion-MNIST, and what was uploaded, in memory only.
 
-use super::http::{Response, Status};
+use super::http::{PATIENCE, Response, Status};
 use crate::diagnostics::Failure;
 use serde_json::{Value, json};
 use softdiff::data::{LoadOptions, Source};
@@ -8,7 +8,7 @@ use softdiff::image::{Format, Picture, decode, png, resize};
 use softdiff::report::base64;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Embedded pictures on offer.
 const SAMPLES: usize = 12;
@@ -23,7 +23,7 @@ const DECODING: usize = 2;
 pub struct Pictures {
     samples: Vec<Arc<Picture>>,
     uploads: Mutex<Uploads>,
-    decoding: Mutex<usize>,
+    decoding: (Mutex<usize>, Condvar),
 }
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Pictures {
         let (height, width, channels) = (set.height(), set.width(), set.channels());
         let picture = |pixels: &[u8]| Arc::new(Picture { width, height, channels, pixels: pixels.to_vec() });
         let samples = set.pixels().chunks_exact(height * width * channels).map(picture).collect();
-        Ok(Pictures { samples, uploads: Mutex::default(), decoding: Mutex::new(0) })
+        Ok(Pictures { samples, uploads: Mutex::default(), decoding: Default::default() })
     }
 
     /// The embedded ones, to choose from.
@@ -81,9 +81,13 @@ impl Pictures {
         Ok(json!({ "id": id, "width": picture.width, "height": picture.height, "png": shown(&picture) }))
     }
 
+    /// Waits until fewer pictures are being decoded.
     fn take_turn(&self) -> Result<Turn<'_>, Response> {
-        let mut decoding = self.decoding.lock().unwrap_or_else(PoisonError::into_inner);
-        if *decoding >= DECODING {
+        let decoding = self.decoding.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |decoding: &mut usize| *decoding >= DECODING;
+        let waited = self.decoding.1.wait_timeout_while(decoding, PATIENCE, full);
+        let (mut decoding, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        if outcome.timed_out() {
             return Err(Response::problem(Status::TooMany, "too many uploads at once", "try again in a moment"));
         }
         *decoding += 1;
@@ -92,11 +96,12 @@ impl Pictures {
 }
 
 /// The right to decode, given back also after a panic.
-struct Turn<'a>(&'a Mutex<usize>);
+struct Turn<'a>(&'a (Mutex<usize>, Condvar));
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.1.notify_one();
     }
 }
 

@@ -6,11 +6,12 @@ use serde_json::json;
 use softdiff::sampler::NAMES;
 
 impl Handler for Studio {
+    fn refuse(&self, request: &Request) -> Option<Response> {
+        self.guard.refuse(request)
+    }
+
     fn answer(&self, request: &Request) -> Response {
-        match self.guard.refuse(request) {
-            Some(refused) => refused,
-            None => self.route(request).unwrap_or_else(|problem| problem),
-        }
+        self.route(request).unwrap_or_else(|problem| problem)
     }
 }
 

@@ -17,8 +17,10 @@ use std::cell::RefCell;
 const SAMPLERS: usize = 4;
 const STEPS: usize = 1000;
 const IMAGES: usize = 16;
-/// Times that are shown of one sampler.
+/// Times that are shown of one sampler, fewer where images are large.
 const FRAMES: usize = 60;
+/// Bytes of all that is shown of one task, about.
+const SHOWN: usize = 32 << 20;
 /// Largest seed: those that JavaScript knows exactly.
 const SEEDS: u64 = 1 << 53;
 
@@ -110,7 +112,9 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let sampler = by_name(name, &section.options)?;
     let sampling = Sampling::uniform(steps)?.ending(section.ending);
     let (shape, seen) = (model.path.shape(), RefCell::new(None));
-    let every = steps.div_ceil(FRAMES);
+    // Two pictures each time, in base64.
+    let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;
+    let every = steps.div_ceil((SHOWN / size.max(1)).clamp(1, FRAMES));
     let mut denoiser = Watched { inner, job, seen: &seen, lane, shape };
     let mut step = 0;
     let mut look = |t: f64, x: &[f64]| {

@@ -19,6 +19,6 @@ pub const LARGEST_BODY: usize = 8 << 20;
 /// Within this time a request must have come in whole, and its answer must be taken.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Connections that are answered at once; more wait their turn.
-pub const WORKERS: usize = 16;
+pub const WORKERS: usize = 32;
 /// Connections that wait in our own line; beyond it the system's line is used.
 pub const WAITING: usize = 64;

@@ -29,8 +29,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads one request; what is wrong with it is the answer to it.
-    pub fn read(from: &mut dyn Read) -> Result<Request, Response> {
+    /// Reads one request; what is wrong with it is the answer to it. `refuse` sees it before its body is read, which costs
+    /// memory.
+    pub fn read(from: &mut dyn Read, refuse: &dyn Fn(&Request) -> Option<Response>) -> Result<Request, Response> {
         let (head, rest) = read_head(from)?;
         let head = std::str::from_utf8(&head).map_err(|_| bad("the head of the request is no text"))?;
         let mut lines = head.split("\r\n");
@@ -49,6 +50,9 @@ impl Request {
         let mut request = Request { method, path, query: pairs, headers, body: vec![] };
         if request.headers.iter().filter(|(name, _)| name == "host").count() != 1 {
             return Err(bad("a request names exactly one host"));
+        }
+        if let Some(refused) = refuse(&request) {
+            return Err(refused);
         }
         request.body = request.read_body(from, rest)?;
         Ok(request)

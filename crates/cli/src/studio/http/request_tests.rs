@@ -3,13 +3,13 @@
 use super::*;
 
 fn status(text: &[u8]) -> Status {
-    Request::read(&mut &text[..]).unwrap_err().status
+    Request::read(&mut &text[..], &|_| None).unwrap_err().status
 }
 
 #[test]
 fn a_request_has_its_path_query_headers_and_body() {
     let text = b"POST /a%20b?x=1+2&y=%3Cb%3E&z HTTP/1.1\r\nHost: me\r\nContent-Length: 3\r\n\r\nabc";
-    let request = Request::read(&mut &text[..]).unwrap();
+    let request = Request::read(&mut &text[..], &|_| None).unwrap();
     assert_eq!((request.method, request.path.as_str(), request.body.as_slice()), (Method::Post, "/a b", &b"abc"[..]));
     assert_eq!((request.value("x"), request.value("y"), request.value("z")), (Some("1 2"), Some("<b>"), Some("")));
     assert_eq!((request.header("host"), request.header("nothing")), (Some("me"), None));
@@ -55,4 +55,13 @@ fn nothing_is_read_beyond_the_limits() {
         let large = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
         assert_eq!(status(large.as_bytes()), Status::TooLarge);
     }
+}
+
+#[test]
+fn the_body_of_a_refused_request_is_not_read() {
+    let text = b"POST /a HTTP/1.1\r\nHost: me\r\nContent-Length: 3000000\r\n\r\n";
+    let mut rest = std::io::Read::chain(&text[..], std::io::repeat(0).take(3_000_000));
+    let refuse = |request: &Request| (request.path == "/a").then(|| Response::problem(Status::Forbidden, "no", "no"));
+    assert_eq!(Request::read(&mut rest, &refuse).unwrap_err().status, Status::Forbidden);
+    assert!(rest.into_inner().1.limit() > 2_990_000);
 }

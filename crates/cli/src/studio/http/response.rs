@@ -114,12 +114,13 @@ impl Response {
     /// Writes it; whoever asked may have left.
     pub fn write(&self, to: &mut dyn Write) -> std::io::Result<()> {
         let mut head = format!(
-            "HTTP/1.1 {}\r\ncontent-type: {}; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\
+            "HTTP/1.1 {}\r\ncontent-type: {}{}\r\ncontent-length: {}\r\nconnection: close\r\n\
              cache-control: no-store\r\ncontent-security-policy: {POLICY}\r\nx-content-type-options: nosniff\r\n\
              x-frame-options: DENY\r\nreferrer-policy: no-referrer\r\ncross-origin-resource-policy: same-origin\r\n\
              cross-origin-opener-policy: same-origin\r\n",
             self.status.line(),
             self.kind,
+            if self.kind.starts_with("text/") { "; charset=utf-8" } else { "" },
             self.body.len()
         );
         for (name, value) in &self.more {

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Who answers.
 pub trait Handler: Send + Sync + 'static {
+    /// The answer to one that must go no further, before its body is read.
+    fn refuse(&self, request: &Request) -> Option<Response>;
+
     /// The answer to a request.
     fn answer(&self, request: &Request) -> Response;
 }
@@ -68,7 +71,7 @@ impl Read for Until {
 fn answer(stream: TcpStream, handler: &dyn Handler) {
     let Ok(mut writer) = stream.try_clone() else { return };
     let mut reader = Until { stream, deadline: Instant::now() + PATIENCE };
-    let request = Request::read(&mut reader);
+    let request = Request::read(&mut reader, &|request| handler.refuse(request));
     let refused = request.is_err();
     let response = match request {
         // A mistake of ours must not cost more than this one answer.
