@@ -23,6 +23,11 @@ impl DeviceFlag {
         Ok(device)
     }
 
+    /// What was typed.
+    pub fn name(&self) -> &str {
+        &self.device
+    }
+
     /// The number of the GPU that is meant, if one is.
     pub fn gpu(&self) -> usize {
         self.device.strip_prefix("cuda:").and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -19,6 +19,7 @@ mod restore;
 mod sample;
 mod schedule;
 mod seeds;
+mod studio;
 mod train;
 
 use crate::diagnostics::Outcome;
@@ -43,6 +44,7 @@ pub enum Command {
     Restore(Box<restore::Restore>),
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
+    Studio(studio::Studio),
     Train(train::Train),
 }
 
@@ -66,6 +68,7 @@ impl Command {
             Command::Restore(restore) => restore.run(json),
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),
+            Command::Studio(studio) => studio.run(json),
             Command::Train(train) => train.run(json),
         }
     }

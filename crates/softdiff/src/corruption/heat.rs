@@ -59,14 +59,11 @@ impl HeatDissipation {
         (0..n).map(|k| 0.5 * (PI * k as f64 / n as f64).powi(2)).collect()
     }
 
-    /// `D^T diag(exp(-s^2 rate)) D` and its derivative by s.
-    fn diffusion(n: usize, deviation: f64) -> (Matrix, Matrix) {
+    /// `D^T diag(exp(-s^2 rate)) D`.
+    fn diffusion(n: usize, deviation: f64) -> Matrix {
         let basis = cosine_basis(n);
         let gains: Vec<f64> = Self::rates(n).iter().map(|rate| (-deviation * deviation * rate).exp()).collect();
-        let slopes: Vec<f64> =
-            gains.iter().zip(Self::rates(n)).map(|(gain, rate)| -2.0 * deviation * rate * gain).collect();
-        let in_basis = |values: &[f64]| basis.transposed_times(&Matrix::diagonal(values).times(&basis));
-        (in_basis(&gains), in_basis(&slopes))
+        basis.transposed_times(&Matrix::from_fn(n, n, |k, i| gains[k] * basis[(k, i)]))
     }
 
     /// The two-dimensional map with gains made by `gain(rate)`.
@@ -103,8 +100,10 @@ impl Corruption for HeatDissipation {
         if self.floor > 0.0 {
             return Ok(self.spectral(|rate| self.floor + (1.0 - self.floor) * (-s * s * rate).exp()));
         }
-        let rows = Self::diffusion(self.shape.height, s).0;
-        Ok(LinearMap::Separable { rows, cols: Self::diffusion(self.shape.width, s).0 })
+        let Shape { height, width, .. } = self.shape;
+        let rows = Self::diffusion(height, s);
+        let cols = if width == height { rows.clone() } else { Self::diffusion(width, s) };
+        Ok(LinearMap::Separable { rows, cols })
     }
 
     fn derivative(&self, level: f64) -> Result<LinearMap, CorruptionError> {

@@ -1,0 +1,80 @@
+//! `softdiff studio`: the page in the browser.
+
+use super::device::DeviceFlag;
+use crate::diagnostics::{Failure, Outcome};
+use crate::studio::{Guard, http};
+use clap::Args;
+use serde_json::json;
+use softdiff::run::StopRequest;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const EXAMPLE: &str = "\
+Example: look at corruptions, and at the runs in ./runs; then open the address it prints
+  softdiff studio
+
+Example: sample from two models side by side, one of them exported
+  softdiff studio --model runs/first --model exported/
+
+Example: from another machine, through ssh rather than the open network
+  ssh -L 7860:localhost:7860 box softdiff studio
+
+Ctrl-C ends it. Nothing is written to disk; pages of other sites cannot ask it anything.";
+
+/// How often signals are looked for.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Open a page in the browser to corrupt, sample, restore and compare runs.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Studio {
+    /// The port; 0 takes a free one.
+    #[arg(long, default_value_t = 7860)]
+    port: u16,
+    /// The address to listen at; anything but loopback asks for a token, which is part of the printed address.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    host: IpAddr,
+    /// The folder with runs to show.
+    #[arg(long, default_value = "runs", value_name = "FOLDER")]
+    runs: PathBuf,
+    /// A further model: a run's folder, one of its checkpoints, or an exported model.
+    #[arg(long, value_name = "RUN_OR_MODEL")]
+    model: Vec<PathBuf>,
+    #[command(flatten)]
+    device: DeviceFlag,
+}
+
+impl Studio {
+    /// Runs the verb, until a signal ends it.
+    pub fn run(self, json: bool) -> Outcome {
+        for model in &self.model {
+            if !model.is_dir() {
+                let failure = Failure::new(format!("{} is no folder", model.display()));
+                return Err(failure.hint("give a run's folder, one of its checkpoints, or an exported model"));
+            }
+        }
+        let address = SocketAddr::new(self.host, self.port);
+        let listener = TcpListener::bind(address).map_err(|error| {
+            Failure::new(format!("cannot listen at {address}: {error}"))
+                .hint("give another --port, or --port 0 for a free one")
+        })?;
+        let guard = Guard::new(listener.local_addr()?);
+        let url = guard.url();
+        let device = self.device.name().to_owned();
+        let studio = crate::studio::Studio::new(guard, self.runs, self.model, device)?;
+        let stop = StopRequest::install()?;
+        http::serve(listener, Arc::new(studio))?;
+        if json {
+            println!("{}", json!({ "url": url }));
+        } else {
+            eprintln!("the studio is open; Ctrl-C closes it");
+            println!("{url}");
+        }
+        while stop.signal().is_none() {
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}

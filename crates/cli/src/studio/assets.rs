@@ -1,0 +1,24 @@
+//! The page's own files, which are part of the program.
+
+use super::http::Response;
+
+const SCRIPT: &str = "text/javascript";
+
+/// Address, kind and content.
+const FILES: [(&str, &str, &str); 10] = [
+    ("/", "text/html", include_str!("page/index.html")),
+    ("/studio.css", "text/css", include_str!("page/studio.css")),
+    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+    ("/studio.js", SCRIPT, include_str!("page/studio.js")),
+    ("/common.js", SCRIPT, include_str!("page/common.js")),
+    ("/corrupt.js", SCRIPT, include_str!("page/corrupt.js")),
+    ("/schedule.js", SCRIPT, include_str!("page/schedule.js")),
+    ("/sample.js", SCRIPT, include_str!("page/sample.js")),
+    ("/restore.js", SCRIPT, include_str!("page/restore.js")),
+    ("/runs.js", SCRIPT, include_str!("page/runs.js")),
+];
+
+/// The file at an address.
+pub fn find(path: &str) -> Option<Response> {
+    FILES.iter().find(|(address, ..)| *address == path).map(|(_, kind, text)| Response::new(kind, *text))
+}

@@ -1,0 +1,135 @@
+//! x_t of any picture under any corruption, or two of them one after the other (Soft Diffusion, Eq. 4).
+
+use super::Studio;
+use super::http::{Request, Response};
+use super::pictures::shown;
+use serde_json::{Value, json};
+use softdiff::corruption::{Boundary, Corruption, Direction, ErasureOrder, Grey, Shape};
+use softdiff::curve::{Curve, Interpolation};
+use softdiff::image::Picture;
+use softdiff::model::to_bytes;
+use softdiff::noise::{NOISE_STAGE, Noise};
+use softdiff::path::{LevelSchedule, Path};
+use softdiff::random::Stream;
+use softdiff::recipe::CorruptionSection;
+use softdiff::schedule::usual_candidates;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The corruptions on offer.
+pub const KINDS: [&str; 7] = ["blur", "heat", "masking", "pixelation", "fading", "decolourisation", "motion"];
+/// Knots of the level over time.
+const KNOTS: usize = 32;
+
+/// Scenes that are kept: while t is dragged, nothing else changes.
+const KEPT: usize = 4;
+
+/// Everything about a picture that does not depend on t.
+struct Scene {
+    picture: Picture,
+    shape: Shape,
+    path: Path,
+    x0: Vec<f64>,
+    eta: Vec<f64>,
+}
+
+/// The scenes of late, the newest last.
+#[derive(Default)]
+pub struct Scenes(Mutex<VecDeque<(Key, Arc<Scene>)>>);
+
+type Key = (String, Vec<&'static str>, u64);
+
+impl Scenes {
+    fn get(&self, studio: &Studio, key: Key) -> Result<Arc<Scene>, Response> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, scene)) = kept().iter().find(|(known, _)| *known == key) {
+            return Ok(scene.clone());
+        }
+        let (id, kinds, seed) = &key;
+        let mut picture = (*studio.pictures.get(id)?).clone();
+        if kinds.contains(&"decolourisation") {
+            picture = picture.with_channels(3);
+        }
+        let shape = Shape::new(picture.height, picture.width, picture.channels);
+        let x0: Vec<f64> = picture.pixels.iter().map(|&b| f64::from(b) / 255.0).collect();
+        let eta = Stream::new(*seed, "noise of a strip").normals(x0.len());
+        let scene = Arc::new(Scene { picture, shape, path: path(shape, kinds)?, x0, eta });
+        let mut kept = kept();
+        kept.push_back((key, scene.clone()));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+        Ok(scene)
+    }
+}
+
+/// `/api/corrupt?picture=&first=&second=&t=&noise=&seed=`: x_t, with level and noise.
+pub fn answer(studio: &Studio, request: &Request) -> Result<Value, Response> {
+    let begun = Instant::now();
+    let id = request.value("picture").unwrap_or("sample-0").to_owned();
+    let t: f64 = number(request, "t", 0.5)?;
+    let scene = studio.scenes.get(studio, (id, kinds(request)?, number(request, "seed", 0)?))?;
+    let Scene { picture, shape, path, x0, eta } = &*scene;
+    let moment = path.at(t).map_err(Response::failed)?;
+    let mut xt = moment.map.apply(*shape, x0).map_err(Response::failed)?;
+    let noisy = request.value("noise") != Some("0");
+    if noisy {
+        xt.iter_mut().zip(eta).for_each(|(x, eta)| *x += moment.sigma * eta);
+    }
+    let png = shown(&Picture { pixels: to_bytes(&xt), ..*picture });
+    Ok(json!({
+        "png": png, "width": shape.width, "height": shape.height, "t": t,
+        "level": path.level(t).map_err(Response::failed)?, "sigma": if noisy { moment.sigma } else { 0.0 },
+        "milliseconds": begun.elapsed().as_secs_f64() * 1e3,
+    }))
+}
+
+/// The corruptions that a request names.
+pub fn kinds(request: &Request) -> Result<Vec<&'static str>, Response> {
+    let named = [request.value("first").unwrap_or("blur"), request.value("second").unwrap_or("none")];
+    let known = |name: &str| {
+        KINDS
+            .into_iter()
+            .find(|kind| *kind == name)
+            .ok_or_else(|| Response::failed(format!("there is no such corruption; give one of {}", KINDS.join(", "))))
+    };
+    named.into_iter().filter(|name| *name != "none").map(known).collect()
+}
+
+/// The paper's path with these corruptions: noise first, then all of them together.
+pub fn path(shape: Shape, kinds: &[&str]) -> Result<Path, Response> {
+    let mut stages = Vec::new();
+    for kind in kinds {
+        let corruption = section(kind).build(shape).map_err(Response::failed)?;
+        let curve = curve(&*corruption)?;
+        stages.push((corruption, LevelSchedule::Curve { curve, start: NOISE_STAGE }));
+    }
+    Path::new(stages, Noise::PAPER).map_err(Response::failed)
+}
+
+fn curve(corruption: &dyn Corruption) -> Result<Curve, Response> {
+    let knots = usual_candidates(corruption, KNOTS).map_err(Response::failed)?;
+    Curve::uniform(knots, Interpolation::Linear).map_err(Response::failed)
+}
+
+fn section(kind: &str) -> CorruptionSection {
+    let (largest, boundary) = (None, Boundary::Reflect);
+    match kind {
+        "heat" => CorruptionSection::Heat { largest, floor: 0.0 },
+        "masking" => CorruptionSection::Masking { order: ErasureOrder::Window, softness: 0.0 },
+        "pixelation" => CorruptionSection::Pixelation,
+        "fading" => CorruptionSection::Fading,
+        "decolourisation" => CorruptionSection::Decolourisation { grey: Grey::Mean },
+        "motion" => CorruptionSection::Motion { largest, direction: Direction::Horizontal, boundary },
+        _ => CorruptionSection::Blur { largest, boundary },
+    }
+}
+
+/// A number of the query.
+pub fn number<N: std::str::FromStr>(request: &Request, name: &str, usual: N) -> Result<N, Response> {
+    match request.value(name) {
+        None => Ok(usual),
+        Some(text) => text.parse().map_err(|_| Response::failed(format!("{name} is no number; give one"))),
+    }
+}

@@ -1,0 +1,206 @@
+//! Long tasks: a short queue, one at a time, each of which can be looked at and stopped.
+
+use super::http::{Response, Status};
+use crate::diagnostics::Failure;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Most tasks that wait.
+const WAITING: usize = 8;
+/// Most tasks that are remembered.
+const REMEMBERED: usize = 16;
+/// Most bytes of pictures that one task keeps.
+const LARGEST: usize = 64 << 20;
+/// Most bytes of pictures in one answer.
+const ANSWER: usize = 4 << 20;
+
+type Work = Box<dyn FnOnce(&Job) -> Result<(), Response> + Send>;
+
+/// A task as seen from outside.
+pub struct Job {
+    id: u64,
+    title: String,
+    cancelled: AtomicBool,
+    work: Mutex<Option<Work>>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    state: State,
+    done: usize,
+    total: usize,
+    frames: Vec<(usize, Value)>,
+    bytes: usize,
+    problem: Option<Response>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl Job {
+    /// Whether it is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Tells how far it is.
+    pub fn update(&self, done: usize, total: usize) {
+        let mut progress = held(&self.progress);
+        (progress.done, progress.total) = (done, total);
+    }
+
+    /// Shows something, while there is room for it.
+    pub fn show(&self, frame: Value) {
+        let size = frame.to_string().len();
+        let mut progress = held(&self.progress);
+        if progress.bytes + size <= LARGEST {
+            progress.bytes += size;
+            progress.frames.push((size, frame));
+        }
+    }
+
+    fn run(&self) {
+        let Some(work) = held(&self.work).take() else { return };
+        if !self.is_cancelled() {
+            held(&self.progress).state = State::Running;
+            let panicked =
+                |_| Err(Response::problem(Status::Failed, "something went wrong here", "tell us what you did"));
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(panicked);
+            let mut progress = held(&self.progress);
+            (progress.state, progress.problem) = match outcome {
+                Ok(()) => (State::Done, None),
+                Err(problem) => (State::Failed, Some(problem)),
+            };
+        }
+        if self.is_cancelled() {
+            let mut progress = held(&self.progress);
+            (progress.state, progress.problem) = (State::Cancelled, None);
+        }
+    }
+
+    fn facts(&self, since: usize) -> Value {
+        let progress = held(&self.progress);
+        let (mut bytes, mut frames) = (0, Vec::new());
+        for (size, frame) in progress.frames.iter().skip(since) {
+            bytes += size;
+            if bytes > ANSWER && !frames.is_empty() {
+                break;
+            }
+            frames.push(frame);
+        }
+        let state = match progress.state {
+            State::Waiting => "waiting",
+            State::Running => "running",
+            State::Done => "done",
+            State::Failed => "failed",
+            State::Cancelled => "cancelled",
+        };
+        let problem = progress.problem.as_ref().map(Response::facts);
+        json!({
+            "id": self.id, "title": self.title, "state": state, "done": progress.done, "total": progress.total,
+            "next": since.saturating_add(frames.len()), "more": since + frames.len() < progress.frames.len(),
+            "frames": frames, "problem": problem,
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        !matches!(held(&self.progress).state, State::Waiting | State::Running)
+    }
+}
+
+/// The tasks of a studio.
+pub struct Jobs {
+    line: Arc<(Mutex<Line>, Condvar)>,
+}
+
+#[derive(Default)]
+struct Line {
+    last: u64,
+    waiting: VecDeque<Arc<Job>>,
+    all: VecDeque<Arc<Job>>,
+}
+
+impl Jobs {
+    /// Starts the thread that works.
+    pub fn begin() -> Result<Jobs, Failure> {
+        let line = Arc::new((Mutex::new(Line::default()), Condvar::new()));
+        let own = line.clone();
+        std::thread::Builder::new().name("studio jobs".into()).spawn(move || {
+            loop {
+                let mut line = held(&own.0);
+                while line.waiting.is_empty() {
+                    line = own.1.wait(line).unwrap_or_else(PoisonError::into_inner);
+                }
+                let job = line.waiting.pop_front();
+                drop(line);
+                if let Some(job) = job {
+                    job.run();
+                }
+            }
+        })?;
+        Ok(Jobs { line })
+    }
+
+    /// Puts a task at the end of the line.
+    pub fn submit(
+        &self,
+        title: String,
+        work: impl FnOnce(&Job) -> Result<(), Response> + Send + 'static,
+    ) -> Result<Value, Response> {
+        let mut line = held(&self.line.0);
+        line.waiting.retain(|job| !job.is_cancelled());
+        if line.waiting.len() >= WAITING {
+            let problem = format!("{WAITING} tasks are waiting already");
+            return Err(Response::problem(Status::TooMany, problem, "wait for one of them, or stop one"));
+        }
+        line.last += 1;
+        let work: Mutex<Option<Work>> = Mutex::new(Some(Box::new(work)));
+        let cancelled = AtomicBool::new(false);
+        let job = Arc::new(Job { id: line.last, title, cancelled, work, progress: Mutex::default() });
+        line.waiting.push_back(job.clone());
+        line.all.push_back(job.clone());
+        while line.all.len() > REMEMBERED && line.all.front().is_some_and(|oldest| oldest.is_over()) {
+            line.all.pop_front();
+        }
+        self.line.1.notify_one();
+        Ok(json!({ "id": job.id }))
+    }
+
+    /// How one is doing, with what it showed after the first `since`.
+    pub fn look(&self, id: &str, since: usize) -> Result<Value, Response> {
+        Ok(self.find(id)?.facts(since))
+    }
+
+    /// Asks one to stop.
+    pub fn cancel(&self, id: &str) -> Result<Value, Response> {
+        let job = self.find(id)?;
+        job.cancelled.store(true, Ordering::Relaxed);
+        let mut progress = held(&job.progress);
+        if progress.state == State::Waiting {
+            progress.state = State::Cancelled;
+        }
+        Ok(json!({ "id": job.id }))
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Job>, Response> {
+        let line = held(&self.line.0);
+        let found = line.all.iter().find(|job| id.parse() == Ok(job.id)).cloned();
+        found.ok_or_else(|| Response::problem(Status::Missing, "this task is not here any more", "start it again"))
+    }
+}
+
+/// A lock; what a panic left behind is still whole here.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,85 @@
+//! Models to sample and restore with: those that were named at the start, and the runs with a checkpoint.
+
+use super::http::{Response, Status};
+use super::runs::Runs;
+use serde_json::{Value, json};
+use softdiff::engine::Device;
+use softdiff::model::Model;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+/// The models of a studio. The one used last stays open.
+#[derive(Clone)]
+pub struct Models {
+    named: Arc<Vec<PathBuf>>,
+    runs: Runs,
+    open: Arc<Mutex<Option<Opened>>>,
+    choice: Arc<String>,
+    device: Arc<OnceLock<Device>>,
+}
+
+struct Opened {
+    place: PathBuf,
+    changed: Option<SystemTime>,
+    model: Arc<Model>,
+}
+
+impl Models {
+    /// Named ones, and those of the runs, on the device of that name.
+    pub fn new(named: Vec<PathBuf>, runs: Runs, choice: String) -> Models {
+        let (named, choice) = (Arc::new(named), Arc::new(choice));
+        Models { named, runs, open: Arc::default(), choice, device: Arc::default() }
+    }
+
+    /// Where to compute: opened when it is first needed, by the thread that works.
+    pub fn device(&self) -> Result<&Device, Response> {
+        if let Some(device) = self.device.get() {
+            return Ok(device);
+        }
+        let device = Device::open(&self.choice).map_err(Response::failed)?;
+        Ok(self.device.get_or_init(|| device))
+    }
+
+    /// Identifier, name and place of each.
+    fn list(&self) -> Vec<(String, String, PathBuf)> {
+        let named = self.named.iter().enumerate().map(|(index, place)| {
+            let name = place.file_name().unwrap_or(place.as_os_str()).to_string_lossy().into_owned();
+            (format!("model-{index}"), name, place.clone())
+        });
+        let usable = |place: &Path| place.join("checkpoints").is_dir() || place.join("model.safetensors").is_file();
+        let runs = self.runs.list().into_iter().filter(|(_, place)| usable(place));
+        named.chain(runs.map(|(name, place)| (format!("run-{name}"), name, place))).collect()
+    }
+
+    /// `/api/models`: to choose from.
+    pub fn answer(&self) -> Value {
+        self.list().into_iter().map(|(id, name, _)| json!({ "id": id, "name": name })).collect()
+    }
+
+    /// Where the model of that name is.
+    pub fn place(&self, id: &str) -> Result<(String, PathBuf), Response> {
+        let found = self.list().into_iter().find(|(known, ..)| known == id).map(|(_, name, place)| (name, place));
+        found.ok_or_else(|| {
+            Response::problem(
+                Status::Missing,
+                "there is no such model",
+                "start with --model or --runs, or reload the page",
+            )
+        })
+    }
+
+    /// Opens a model, unless it is open and has not changed.
+    pub fn open(&self, place: &Path) -> Result<Arc<Model>, Response> {
+        let changed = std::fs::metadata(place.join("checkpoints")).and_then(|meta| meta.modified()).ok();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = open.as_ref().filter(|open| open.place == place && open.changed == changed) {
+            return Ok(same.model.clone());
+        }
+        // Two large models at once may be too much.
+        *open = None;
+        let model = Arc::new(Model::open(place, None).map_err(Response::failed)?);
+        *open = Some(Opened { place: place.into(), changed, model: model.clone() });
+        Ok(model)
+    }
+}

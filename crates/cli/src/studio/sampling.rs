@@ -1,0 +1,148 @@
+//! Sampling to look at: x_t and the predicted clean images, step by step, by several samplers from the same seeds.
+
+use super::Studio;
+use super::http::{Request, Response};
+use super::jobs::Job;
+use super::pictures::shown;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use softdiff::corruption::Shape;
+use softdiff::image::{Picture, grid};
+use softdiff::model::{Model, to_bytes};
+use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Sampling, by_name, sample_watched};
+use softdiff::train::numbers;
+use std::cell::RefCell;
+
+/// Samplers side by side, steps, and images at most.
+const SAMPLERS: usize = 4;
+const STEPS: usize = 1000;
+const IMAGES: usize = 16;
+/// Times that are shown of one sampler, fewer where images are large.
+const FRAMES: usize = 60;
+/// Bytes of all that is shown of one task, about.
+const SHOWN: usize = 32 << 20;
+/// Largest seed: those that JavaScript knows exactly.
+const SEEDS: u64 = 1 << 53;
+
+/// What the page asks for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    model: String,
+    samplers: Vec<String>,
+    steps: usize,
+    seed: u64,
+    images: usize,
+}
+
+/// `POST /api/sample`: a task.
+pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
+    let order: Order = serde_json::from_slice(&request.body)
+        .map_err(|error| Response::failed(format!("{error}; use the page's own form")))?;
+    let range = |what: &str, value: usize, most: usize| match (1..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(Response::failed(format!("{value} {what} cannot be had; give 1 to {most}"))),
+    };
+    range("samplers", order.samplers.len(), SAMPLERS)?;
+    range("steps", order.steps, STEPS)?;
+    range("images", order.images, IMAGES)?;
+    if order.seed >= SEEDS {
+        return Err(Response::failed(format!("seed {} is too large; give one below {SEEDS}", order.seed)));
+    }
+    if !order.samplers.iter().all(|name| NAMES.contains(&name.as_str())) {
+        return Err(Response::failed(format!("there is no such sampler; give some of {}", NAMES.join(", "))));
+    }
+    let (name, place) = studio.models.place(&order.model)?;
+    let models = studio.models.clone();
+    let title = format!("{} in {} steps with {name}", order.samplers.join(", "), order.steps);
+    studio.jobs.submit(title, move |job| {
+        let model = models.open(&place)?;
+        let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
+        let numbers = numbers(model.recipe.train.precision);
+        let mut denoiser = model.denoiser(models.device()?, seeds.len(), numbers).map_err(Response::failed)?;
+        for (lane, name) in order.samplers.iter().enumerate() {
+            let place = Place { lane, lanes: order.samplers.len(), steps: order.steps };
+            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(Response::failed)?;
+        }
+        Ok(())
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    lane: usize,
+    lanes: usize,
+    steps: usize,
+}
+
+/// x_t that waits for its prediction.
+struct Seen {
+    t: f64,
+    step: usize,
+    xt: String,
+}
+
+/// A denoiser that stops when the task does and tells its first answer at each time that is shown.
+struct Watched<'a> {
+    inner: &'a mut dyn Denoiser,
+    job: &'a Job,
+    seen: &'a RefCell<Option<Seen>>,
+    lane: usize,
+    shape: Shape,
+}
+
+impl Denoiser for Watched<'_> {
+    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Sampled<Vec<f64>> {
+        if self.job.is_cancelled() {
+            return Err(SamplerError::Denoiser("stopped".into()));
+        }
+        let x0_hat = self.inner.x0_hat(xt, t)?;
+        if let Some(Seen { t, step, xt }) = self.seen.take() {
+            let x0_hat = sheet(self.shape, &x0_hat);
+            self.job.show(json!({ "lane": self.lane, "step": step, "t": t, "xt": xt, "x0_hat": x0_hat }));
+        }
+        Ok(x0_hat)
+    }
+}
+
+fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: &[u64], at: Place) -> Sampled<()> {
+    let Place { lane, lanes, steps } = at;
+    let mut section = model.recipe.sample.clone();
+    (section.sampler, section.steps) = (name.to_owned(), steps);
+    let sampler = by_name(name, &section.options)?;
+    let sampling = Sampling::uniform(steps)?.ending(section.ending);
+    let (shape, seen) = (model.path.shape(), RefCell::new(None));
+    // Two pictures each time, in base64.
+    let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;
+    let every = steps.div_ceil((SHOWN / size.max(1)).clamp(1, FRAMES));
+    let mut denoiser = Watched { inner, job, seen: &seen, lane, shape };
+    let mut step = 0;
+    let mut look = |t: f64, x: &[f64]| {
+        job.update(lane * steps + step, lanes * steps);
+        if step == steps {
+            job.show(json!({ "lane": lane, "step": step, "t": t, "xt": sheet(shape, x), "x0_hat": sheet(shape, x) }));
+        } else if step % every == 0 {
+            let xt = sheet(shape, &visible(x, model.path.noise().sigma(t)));
+            *seen.borrow_mut() = Some(Seen { t, step, xt });
+        }
+        step += 1;
+    };
+    sample_watched(&model.path, sampler.as_ref(), &mut denoiser, model.starts(seeds), seeds, &sampling, &mut look)?;
+    Ok(())
+}
+
+/// Strong noise would be black and white only: what is louder than the image is turned down.
+fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
+    let factor = 1.0 / (2.0 * sigma).max(1.0);
+    x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
+}
+
+/// Images as one picture for the page.
+pub fn sheet(shape: Shape, images: &[f64]) -> String {
+    let Shape { height, width, channels } = shape;
+    if images.len() == shape.len() {
+        return shown(&Picture { width, height, channels, pixels: to_bytes(images) });
+    }
+    let columns = grid::square_columns(images.len() / shape.len());
+    shown(&grid::compose(width, height, channels, &to_bytes(images), columns, 1))
+}
