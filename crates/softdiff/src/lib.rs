@@ -12,6 +12,7 @@ mod crc32;
 pub mod curve;
 pub mod data;
 pub mod hash;
+pub mod history;
 pub mod image;
 pub mod import;
 pub mod inception;
@@ -34,6 +35,7 @@ mod shown;
 mod suggest;
 pub mod train;
 pub mod transport;
+pub mod watch;
 
 pub use bytes::BytesError;
 pub use softdiff_engine as engine;

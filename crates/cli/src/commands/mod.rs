@@ -19,6 +19,7 @@ mod sample;
 mod schedule;
 mod seeds;
 mod train;
+mod watch;
 
 use crate::diagnostics::Outcome;
 use clap::Subcommand;
@@ -42,6 +43,7 @@ pub enum Command {
     Sample(Box<sample::Sample>),
     Schedule(Box<schedule::Arguments>),
     Train(train::Train),
+    Watch(watch::WatchRun),
 }
 
 impl Command {
@@ -64,6 +66,7 @@ impl Command {
             Command::Sample(sample) => sample.run(json),
             Command::Schedule(arguments) => schedule::run(*arguments, json),
             Command::Train(train) => train.run(json),
+            Command::Watch(watch) => watch.run(json),
         }
     }
 }
