@@ -93,23 +93,28 @@ pub(super) fn pace_by_file(folder: &RunFolder, step: u64) -> Option<f64> {
 
 /// When steps were seen to be done, for as long as one looks.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals(VecDeque<(Duration, u64)>);
+pub(super) struct Arrivals {
+    /// Steps done at the first look: when they were done is not known.
+    before: Option<u64>,
+    seen: VecDeque<(Duration, u64)>,
+}
 
 impl Arrivals {
     /// At `now`, so many steps were done.
     pub(super) fn note(&mut self, now: Duration, step: u64) {
-        if self.0.back().is_none_or(|&(_, last)| last < step) {
-            self.0.push_back((now, step));
+        let before = *self.before.get_or_insert(step);
+        if self.seen.back().map_or(before, |&(_, last)| last) < step {
+            self.seen.push_back((now, step));
         }
-        // One older than the window stays, so that rare events have a pace too.
-        while self.0.get(2).is_some() && self.0.get(1).is_some_and(|&(then, _)| now.saturating_sub(then) > WINDOW) {
-            self.0.pop_front();
+        // Two stay however old they are, so that rare events have a pace too.
+        while self.seen.len() > 2 && self.seen.front().is_some_and(|&(then, _)| now.saturating_sub(then) > WINDOW) {
+            self.seen.pop_front();
         }
     }
 
-    /// Steps per second between the first and the last news. The first look is none: what it found may be old.
+    /// Steps per second between the first and the last news.
     pub(super) fn pace(&self) -> Option<f64> {
-        let (&(first, from), &(last, to)) = (self.0.get(1)?, self.0.back()?);
+        let (&(first, from), &(last, to)) = (self.seen.front()?, self.seen.back()?);
         Some((to - from) as f64 / (last - first).as_secs_f64()).filter(|pace| pace.is_finite() && *pace > 0.0)
     }
 }

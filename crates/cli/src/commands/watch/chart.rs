@@ -1,5 +1,7 @@
 //! A line drawn with dots of Braille, two by four in each character.
 
+use std::cmp::Ordering;
+
 /// Values from which on the axis is logarithmic: the largest is so many times the smallest.
 const LOG_FROM: f64 = 10.0;
 
@@ -54,12 +56,19 @@ pub fn chart(points: &[(u64, f64)], columns: usize, rows: usize) -> Option<Chart
     for (column, span) in spans.iter().enumerate() {
         let Some(Span { low, high, first, last }) = *span else { continue };
         let (from, left) = before.unwrap_or((column, first));
-        for x in from + 1..column {
+        let mut at = left;
+        for x in from + 1..=column {
             let y = left as f64 + (first as f64 - left as f64) * (x - from) as f64 / (column - from) as f64;
-            dot(&mut cells, x, y.round() as usize, height);
+            let y = y.round() as usize;
+            let next = match y.cmp(&at) {
+                Ordering::Greater => at + 1,
+                Ordering::Equal => at,
+                Ordering::Less => at - 1,
+            };
+            (next.min(y)..=next.max(y)).for_each(|y| dot(&mut cells, x, y, height));
+            at = y;
         }
-        let steep = if from + 1 == column { left } else { first };
-        (low.min(steep)..=high.max(steep)).for_each(|y| dot(&mut cells, column, y, height));
+        (low..=high).for_each(|y| dot(&mut cells, column, y, height));
         before = Some((column, last));
     }
     let letter = |&dots: &u8| char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' ');

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Other screen; cursor hidden; long lines cut instead of wrapped; empty.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-/// All of that undone, and pictures of kitty's protocol removed.
+/// All of that undone.
 const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Terminals that know it show what lies between at once; others ignore it.
 const BEGIN: &str = "\x1b[?2026h";
@@ -43,10 +43,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        if self.last.as_ref().is_some_and(|frame| frame.picture.is_some()) {
-            output::bytes(super::picture::FORGET.as_bytes());
-        }
-        output::bytes(LEAVE.as_bytes());
+        output::bytes((forgotten(self.last.as_ref()).to_owned() + LEAVE).as_bytes());
     }
 }
 
@@ -67,12 +64,16 @@ fn painted(frame: &Frame, last: Option<&Frame>) -> String {
     });
     if !unchanged && lines.len() < rows {
         let _ = write!(text, "\x1b[{};1H\x1b[J", lines.len() + 1);
-        if last.is_some_and(|last| last.picture.is_some()) {
-            text += super::picture::FORGET;
-        }
+        text += forgotten(last);
         text += frame.picture.as_deref().unwrap_or_default();
     }
     text + END
+}
+
+/// What removes a picture that other text would not overwrite.
+fn forgotten(last: Option<&Frame>) -> &'static str {
+    let picture = last.and_then(|last| last.picture.as_deref()).unwrap_or_default();
+    if picture.starts_with("\x1b_G") { super::picture::FORGET } else { "" }
 }
 
 /// Columns and rows of the terminal, asked each time because it may be resized.
