@@ -82,6 +82,15 @@ pub fn note(text: Arguments) {
 
 /// Whether standard error has colours: <https://no-color.org> and <https://bixense.com/clicolors>.
 pub fn colours() -> bool {
+    coloured(std::io::stderr().is_terminal())
+}
+
+/// The same for standard output.
+pub fn data_colours() -> bool {
+    coloured(std::io::stdout().is_terminal())
+}
+
+fn coloured(terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if set("NO_COLOR").is_some() {
         return false;
@@ -90,7 +99,7 @@ pub fn colours() -> bool {
         return true;
     }
     let off = set("CLICOLOR").is_some_and(|value| value == "0") || set("TERM").is_some_and(|value| value == "dumb");
-    !off && std::io::stderr().is_terminal()
+    !off && terminal
 }
 
 /// The words that lead a line, in their colours.

@@ -13,6 +13,7 @@ pub mod curve;
 pub mod data;
 pub mod experiment;
 pub mod hash;
+pub mod history;
 pub mod image;
 pub mod import;
 pub mod inception;
@@ -35,6 +36,7 @@ mod shown;
 mod suggest;
 pub mod train;
 pub mod transport;
+pub mod watch;
 
 pub use bytes::BytesError;
 pub use softdiff_engine as engine;

@@ -1,26 +1,39 @@
-//! `softdiff export`: a trained model as a folder of its own.
+//! `softdiff export`: a trained model as a folder of its own, and a run's records for other programs.
 
-use crate::diagnostics::Outcome;
+use super::sample::write::{file, unwritable};
+use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use softdiff::model::Model;
+use softdiff::history::{History, evaluations_csv, event_file_name, steps_csv, tensorboard};
+use softdiff::model::{Model, ModelManifest};
 use softdiff::recipe::Weights;
-use std::path::PathBuf;
+use softdiff::run::RunFolder;
+use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
 Example: the moving average of a run in half the space, then images of it
   softdiff export runs/first --out models/first --precision bf16
-  softdiff sample models/first";
+  softdiff sample models/first
 
-/// Write a model as a folder: weights (safetensors), recipe, schedule, prior, card, and hashes of all of them.
+Example: what happened in a run, finished or not, for TensorBoard and as tables (steps.csv, evaluations.csv)
+  softdiff export runs/first --tensorboard logs/first
+  softdiff export runs/first --csv tables/";
+
+/// Write a model as a folder (weights, recipe, schedule, prior, card, hashes), or a run's records for other programs.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Export {
     /// A run's folder, one of its checkpoints, or an exported model.
     model: PathBuf,
-    /// The folder to write.
+    /// The folder to write the model to.
+    #[arg(long, value_name = "FOLDER", required_unless_present_any = ["tensorboard", "csv"])]
+    out: Option<PathBuf>,
+    /// Write a run's losses, rates, norms, metrics and previews to this folder, for TensorBoard.
     #[arg(long, value_name = "FOLDER")]
-    out: PathBuf,
+    tensorboard: Option<PathBuf>,
+    /// Write a run's steps and evaluations to this folder, as tables.
+    #[arg(long, value_name = "FOLDER")]
+    csv: Option<PathBuf>,
     /// How to store the weights.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
@@ -41,24 +54,66 @@ enum Precision {
 impl Export {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
-        let model = Model::open(&self.model, self.weights)?;
-        let manifest = model.export(&self.out, self.precision == Precision::Bf16)?;
-        let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
-        if json {
-            println!("{}", json!({ "folder": self.out.display().to_string(), "bytes": bytes, "manifest": manifest }));
-            return Ok(());
+        let mut facts = json!({});
+        if self.tensorboard.is_some() || self.csv.is_some() {
+            let files = self.records()?;
+            if !json {
+                files.iter().for_each(|file| eprintln!("wrote {file}"));
+            }
+            facts["files"] = files.into();
         }
-        let megabytes = bytes as f64 / 1e6;
-        eprintln!(
-            "{}: {} at step {} ({}), {} weights as {}, {megabytes:.1} MB",
-            self.out.display(),
-            manifest.name,
-            manifest.step,
-            manifest.weights,
-            manifest.parameters,
-            manifest.precision
-        );
-        eprintln!("next: softdiff sample {}", self.out.display());
+        if let Some(out) = &self.out {
+            let model = Model::open(&self.model, self.weights)?;
+            let manifest = model.export(out, self.precision == Precision::Bf16)?;
+            let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
+            if !json {
+                say(out, &manifest, bytes);
+            }
+            facts["folder"] = out.display().to_string().into();
+            facts["bytes"] = bytes.into();
+            facts["manifest"] = json!(manifest);
+        }
+        if json {
+            println!("{facts}");
+        }
         Ok(())
     }
+
+    /// Writes what happened in the run; gives the names of the files.
+    fn records(&self) -> Result<Vec<String>, Failure> {
+        let folder = RunFolder::new(&self.model);
+        if !folder.events().is_file() {
+            let failure = Failure::new(format!("{} is no run: it has no events.jsonl", self.model.display()));
+            return Err(failure.hint("give the folder that softdiff train wrote"));
+        }
+        let history = History::read(&folder)?;
+        let mut files = Vec::new();
+        if let Some(to) = &self.tensorboard {
+            files.push((to.join(event_file_name(&history)), tensorboard(&history)));
+        }
+        if let Some(to) = &self.csv {
+            files.push((to.join("steps.csv"), steps_csv(&history).into_bytes()));
+            files.push((to.join("evaluations.csv"), evaluations_csv(&history).into_bytes()));
+        }
+        for (path, bytes) in &files {
+            let folder = path.parent().unwrap_or(path);
+            std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+            file(path, bytes)?;
+        }
+        Ok(files.iter().map(|(path, _)| path.display().to_string()).collect())
+    }
+}
+
+fn say(out: &Path, manifest: &ModelManifest, bytes: u64) {
+    let megabytes = bytes as f64 / 1e6;
+    eprintln!(
+        "{}: {} at step {} ({}), {} weights as {}, {megabytes:.1} MB",
+        out.display(),
+        manifest.name,
+        manifest.step,
+        manifest.weights,
+        manifest.parameters,
+        manifest.precision
+    );
+    eprintln!("next: softdiff sample {}", out.display());
 }

@@ -21,6 +21,7 @@ mod schedule;
 mod seeds;
 mod studio;
 mod train;
+mod watch;
 
 use crate::diagnostics::Outcome;
 use clap::Subcommand;
@@ -46,6 +47,7 @@ pub enum Command {
     Schedule(Box<schedule::Arguments>),
     Studio(studio::Studio),
     Train(train::Train),
+    Watch(watch::WatchRun),
 }
 
 impl Command {
@@ -70,6 +72,7 @@ impl Command {
             Command::Schedule(arguments) => schedule::run(*arguments, json),
             Command::Studio(studio) => studio.run(json),
             Command::Train(train) => train.run(json),
+            Command::Watch(watch) => watch.run(json),
         }
     }
 }

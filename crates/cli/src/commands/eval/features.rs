@@ -9,6 +9,11 @@ use softdiff::data::Dataset;
 use softdiff::hash;
 use softdiff::inception::{Extractor, FEATURES};
 use softdiff::metrics::{MetricError, Note, Statistics, StatisticsCache};
+use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
+
+/// Batches that may wait for the statistics.
+const AHEAD: usize = 4;
 
 /// Mean and covariance of a set's features, and the features of its first pictures.
 pub struct Features {
@@ -27,19 +32,28 @@ impl Features {
         task: &'static str,
     ) -> Result<Features, Failure> {
         let progress = Progress::new(task, "pictures");
-        let mut features = Features { statistics: Statistics::new(FEATURES), rows: vec![] };
         let limit = kept.min(dataset.len()) * FEATURES;
-        let mut outcome = Ok(());
         let size = [dataset.height(), dataset.width(), dataset.channels()];
-        extractor.each_batch(dataset.pixels(), size, &mut |batch| {
-            if outcome.is_ok() {
-                outcome = features.statistics.add(batch);
+        let (send, receive) = sync_channel::<Vec<f32>>(AHEAD);
+        let gather = || -> Result<Features, MetricError> {
+            let mut features = Features { statistics: Statistics::new(FEATURES), rows: vec![] };
+            for batch in receive {
+                features.statistics.add(&batch)?;
+                features.rows.extend_from_slice(&batch[..batch.len().min(limit - features.rows.len())]);
+                progress.update(features.statistics.count(), dataset.len());
             }
-            features.rows.extend_from_slice(&batch[..batch.len().min(limit - features.rows.len())]);
-            progress.update(features.statistics.count(), dataset.len());
-        })?;
-        outcome?;
-        Ok(features)
+            Ok(features)
+        };
+        // The covariance costs the processor seconds, in which a GPU need not wait.
+        let (extracted, gathered) = std::thread::scope(|scope| {
+            let gathering = scope.spawn(gather);
+            // Who failed listens no longer, and tells why below.
+            let extracted = extractor.each_batch(dataset.pixels(), size, &mut |batch| drop(send.send(batch.to_vec())));
+            drop(send);
+            (extracted, gathering.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        extracted?;
+        Ok(gathered?)
     }
 
     /// Features of the reference: from a file, from the cache, or computed and then kept.

@@ -1,0 +1,108 @@
+//! `softdiff watch`, and records as `softdiff export` writes them.
+
+mod support;
+
+use serde_json::Value;
+use softdiff::run::RunFolder;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+use support::{Scratch, bytes, command, done, softdiff, text, tiny_run};
+
+/// Every file of a folder: its bytes and when it was written.
+fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(files(&path)),
+            false => drop(all.insert(path.clone(), (bytes(&path), path.metadata().unwrap().modified().unwrap()))),
+        }
+    }
+    all
+}
+
+#[test]
+fn a_finished_run_is_shown_and_not_touched() {
+    let scratch = Scratch::new("watch");
+    let run = tiny_run(&scratch);
+    let before = files(Path::new(&run));
+    let shown = done(&["watch", &run, "--once"]);
+    for words in
+        ["run   finished", "8 of 8   100.0 %", "steps/s", "loss by t", "step-000000008", "preview-000000008.png"]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert!(shown.chars().any(|letter| ('\u{2801}'..='\u{28ff}').contains(&letter)), "no curve: {shown}");
+    assert!(!shown.contains('\x1b') && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    // Without a terminal and with nothing more to come, one line is all.
+    let line = done(&["watch", &run]);
+    assert!(line.starts_with("finished: step 8 of 8, loss ") && line.lines().count() == 1, "{line}");
+    let facts: Value = serde_json::from_str(&done(&["watch", &run, "--json"])).unwrap();
+    assert_eq!((&facts["state"], &facts["step"], &facts["images_seen"]), (&"finished".into(), &8.into(), &32.into()));
+    assert_eq!(facts["preview"]["text"], "samples/preview-000000008.png");
+    assert!(facts["throughput"]["images_per_second"].as_f64().unwrap() > 0.0 && facts["seconds_left"].is_null());
+    let blocks = done(&["watch", &run, "--once", "--pictures", "blocks"]);
+    assert!(blocks.contains("\x1b[38;2;") && blocks.ends_with("\x1b[0m\n"));
+    assert!(files(Path::new(&run)) == before, "watching changed the run");
+}
+
+#[test]
+fn a_folder_that_is_no_run_is_refused_with_a_hint() {
+    let scratch = Scratch::new("watch-nothing");
+    for arguments in [&["watch", &scratch.path("none"), "--once"][..], &["export", &scratch.path("none"), "--csv", "x"]]
+    {
+        let failed = softdiff(arguments);
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains("is no run") && said.contains("hint: give"), "{said}");
+    }
+    let failed = softdiff(&["export", &scratch.path("none")]);
+    assert!(failed.status.code() == Some(2) && text(&failed.stderr).contains("--out"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_live_run_is_followed_until_it_is_over_or_one_has_seen_enough() {
+    let scratch = Scratch::new("watch-live");
+    let folder = RunFolder::new(Path::new(&scratch.path("run")));
+    let lock = folder.lock().unwrap();
+    std::fs::write(folder.config(), "").unwrap();
+    let started = r#"{"step":0,"event":"started","config_hash":"","schedule_hash":"","parameters":1,"batch":1,"steps":4,"time_bins":[1.0]}"#;
+    let step = r#"{"step":4,"event":"step","images_seen":4,"loss":"NaN","loss_by_time":[null],"rate":0.1,"norm":1.0}"#;
+    std::fs::write(folder.events(), format!("{started}\n{{\"step\":2,\"event\":\"warn")).unwrap();
+    let run = folder.root().to_str().unwrap();
+    let follow = || command(&["watch", run]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (interrupted, patient) = (follow(), follow());
+    std::thread::sleep(Duration::from_millis(700));
+    let asked = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &interrupted.id().to_string()]).status().unwrap().success());
+    let output = interrupted.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(2));
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    assert!(text(&output.stdout).starts_with("preparing: step 0 of 4"), "{}", text(&output.stdout));
+    let shown = done(&["watch", run, "--once"]);
+    assert!(shown.contains("memory") && shown.contains(&format!("process {}", std::process::id())), "{shown}");
+    std::fs::write(folder.events(), format!("{started}\n{step}\n")).unwrap();
+    let output = patient.wait_with_output().unwrap();
+    assert!(output.status.success() && text(&output.stdout).contains("\nfinished: step 4 of 4, loss NaN"));
+    drop(lock);
+}
+
+#[test]
+fn records_become_an_event_file_and_tables_and_the_same_ones_again() {
+    let scratch = Scratch::new("records");
+    let run = tiny_run(&scratch);
+    let (logs, tables) = (scratch.path("logs/tiny"), scratch.path("tables"));
+    let export = || done(&["export", &run, "--tensorboard", &logs, "--csv", &tables, "--json"]);
+    let facts: Value = serde_json::from_str(&export()).unwrap();
+    let written: Vec<String> = serde_json::from_value(facts["files"].clone()).unwrap();
+    assert!(written.len() == 3 && written[0].contains("events.out.tfevents.") && facts.get("folder").is_none());
+    let first: Vec<Vec<u8>> = written.iter().map(bytes).collect();
+    let has = |words: &[u8]| first[0].windows(words.len()).any(|window| window == words);
+    assert!(has(b"brain.Event:2") && has(b"loss_by_time/0.9-1") && has(b"\x89PNG") && has(b"preview"));
+    let steps = String::from_utf8(first[1].clone()).unwrap();
+    assert!(steps.starts_with("step,seconds,images_seen,loss,rate,norm,") && steps.lines().count() == 5, "{steps}");
+    export();
+    assert!(written.iter().map(bytes).collect::<Vec<_>>() == first);
+}

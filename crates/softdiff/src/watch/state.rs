@@ -1,0 +1,77 @@
+//! What a run is doing.
+
+use crate::run::Presence;
+use serde::Serialize;
+use std::fmt;
+
+/// What a run is doing, as far as it can be told from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", content = "reason", rename_all = "snake_case")]
+pub enum State {
+    /// A process works on it and has done no step yet.
+    Preparing,
+    /// A process trains it.
+    Training,
+    /// All steps are done.
+    Finished,
+    /// It stopped in order, and why.
+    Stopped(String),
+    /// Its process ended without a word.
+    Interrupted,
+    /// A process of another machine had it last; whether it still runs cannot be told from here.
+    Elsewhere,
+}
+
+impl State {
+    /// The state of a run after `step` of `steps`, whose writer is `presence`.
+    pub(super) fn of(presence: Presence, stopped: Option<&str>, step: u64, steps: Option<u64>) -> State {
+        let finished = steps.is_some_and(|steps| step >= steps);
+        match (presence, stopped) {
+            (Presence::Alive, _) if finished => State::Finished,
+            // The event of the earlier process is cut once the next one begins.
+            (Presence::Alive, _) if step == 0 => State::Preparing,
+            (Presence::Alive, None) => State::Training,
+            (Presence::Alive, Some(_)) => State::Preparing,
+            (_, Some(reason)) => State::Stopped(reason.into()),
+            _ if finished => State::Finished,
+            (Presence::Unknown, None) => State::Elsewhere,
+            (Presence::Absent | Presence::Dead, None) => State::Interrupted,
+        }
+    }
+
+    /// Whether nothing more will come of itself.
+    pub fn is_over(&self) -> bool {
+        matches!(self, State::Finished | State::Stopped(_) | State::Interrupted)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Preparing => f.write_str("preparing"),
+            State::Training => f.write_str("training"),
+            State::Finished => f.write_str("finished"),
+            State::Stopped(reason) => write!(f, "stopped: {reason}"),
+            State::Interrupted => f.write_str("not running; the same command again continues it"),
+            State::Elsewhere => f.write_str("written from another machine"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_follows_from_writer_events_and_steps() {
+        let of = |presence, stopped, step| State::of(presence, stopped, step, Some(10));
+        assert_eq!(of(Presence::Alive, None, 0), State::Preparing);
+        assert_eq!(of(Presence::Alive, None, 3), State::Training);
+        assert_eq!(of(Presence::Alive, Some("SIGTERM"), 3), State::Preparing);
+        assert_eq!(of(Presence::Absent, Some("SIGTERM"), 3), State::Stopped("SIGTERM".into()));
+        assert_eq!(of(Presence::Dead, None, 3), State::Interrupted);
+        assert_eq!(of(Presence::Unknown, None, 3), State::Elsewhere);
+        assert_eq!(of(Presence::Unknown, None, 10), State::Finished);
+        assert_eq!(State::of(Presence::Absent, None, 0, None), State::Interrupted);
+    }
+}
