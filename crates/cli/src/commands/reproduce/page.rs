@@ -21,7 +21,7 @@ pub fn file_name(entry: &Entry, section: &SampleSection, kind: &str) -> String {
 
 /// The whole page, from results and figures on disk.
 pub fn make(experiment: &Experiment, entries: &[Entry], results: &Results, folder: &Path) -> Result<Page, Failure> {
-    let mut sections = vec![summary(experiment, results)];
+    let mut sections = vec![conditions(results), summary(experiment, results)];
     sections.extend(quality(results));
     if experiment.shows.contains(&Show::Schedules) {
         sections.push(schedules(results));
@@ -33,10 +33,15 @@ pub fn make(experiment: &Experiment, entries: &[Entry], results: &Results, folde
     Ok(Page { title: format!("softdiff reproduce: {}", experiment.name), lead, sections })
 }
 
+fn conditions(results: &Results) -> Section {
+    let rows = results.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    let head = vec![String::new(); 2];
+    Section { title: "Conditions".into(), blocks: vec![Block::Table { head, rows }] }
+}
+
 fn summary(experiment: &Experiment, results: &Results) -> Section {
-    let facts = results.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    let mut blocks = vec![Block::Table { head: vec![String::new(); 2], rows: facts }];
-    blocks.extend(table::all(results).into_iter().map(|table| Block::Table { head: table.head, rows: table.rows }));
+    let tables = table::all(results).into_iter();
+    let mut blocks: Vec<Block> = tables.map(|table| Block::Table { head: table.head, rows: table.rows }).collect();
     blocks.extend(table::best(results).into_iter().map(|line| Block::Text(format!("{line}."))));
     blocks.push(Block::Text(format!("The paper: {}", experiment.finding)));
     Section { title: "Results".into(), blocks }
@@ -46,7 +51,9 @@ fn summary(experiment: &Experiment, results: &Results) -> Section {
 fn quality(results: &Results) -> Option<Section> {
     let mut series: Vec<Series> = Vec::new();
     for row in &results.rows {
-        let name = format!("{} {}", row.variant, row.sampler);
+        // A legend has room for one word: what tells the lines apart.
+        let alone = results.rows.iter().all(|other| other.variant != row.variant || other.sampler == row.sampler);
+        let name = if alone { row.variant.clone() } else { format!("{} {}", row.variant, row.sampler) };
         let point = (row.evaluations as f64, row.value);
         match series.iter_mut().find(|one| one.name == name) {
             Some(one) => one.points.push(point),

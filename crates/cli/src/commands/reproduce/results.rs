@@ -33,7 +33,7 @@ pub struct Results {
     pub device: String,
     /// The command that was given last.
     pub command: String,
-    /// The metric of other images of the data, the least that can be hoped for.
+    /// The metric of other images of the data, as a yardstick.
     pub floor: Option<f64>,
     /// The measurements.
     pub rows: Vec<Row>,
@@ -154,7 +154,7 @@ impl Results {
         facts.push(("each model", format!("{} steps of {} images, {seen} images seen", self.steps, self.batch)));
         facts.push(("each number", format!("{} of {} images{kind}", self.metric_words(), self.samples)));
         if let Some(floor) = self.floor {
-            facts.push(("other images of the data", format!("{floor:.4}, the least to hope for")));
+            facts.push(("other images of the data", format!("{floor:.4}, as a yardstick")));
         }
         facts.push(("device", self.device.clone()));
         facts
