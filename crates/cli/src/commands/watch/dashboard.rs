@@ -122,7 +122,7 @@ fn speed(snapshot: &Snapshot) -> String {
     parts.extend(snapshot.trained_seconds.map(|trained| format!("trained {}", seconds(trained))));
     let mib = |bytes: u64| bytes >> 20;
     let memory = snapshot.memory;
-    parts.extend(memory.map(|memory| format!("memory {} MiB, at most {}", mib(memory.resident), mib(memory.peak))));
+    parts.extend(memory.map(|memory| format!("memory {} MiB (peak {})", mib(memory.resident), mib(memory.peak))));
     if parts.is_empty() { "not known yet".into() } else { parts.join("   ") }
 }
 
