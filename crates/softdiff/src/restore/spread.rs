@@ -3,12 +3,15 @@
 use super::solve::System;
 use super::{Observation, RestoreError, Result};
 use crate::corruption::{LinearMap, Shape, cosine_basis};
-use crate::linalg::dot;
+use crate::linalg::{Matrix, dot};
 use crate::random::Stream;
 
 /// What a picture's variance may be: next to nothing, and that of black and white.
 const LEAST: f64 = 1e-3;
 const MOST: f64 = 0.25;
+
+/// Correlation of a photograph's channels: CIFAR-10's are 0.78 to 0.91.
+const CORRELATION: f64 = 0.87;
 
 /// The root of a covariance of images, S = R R.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +25,8 @@ impl Spread {
         Ok(Spread { root: LinearMap::Scale(check(variance)?.sqrt()) })
     }
 
-    /// The power of photographs, `1 / (1 + k^2)` at frequency k (Field 1987), with `variance` as the mean over an image.
+    /// The power of photographs, `1 / (1 + k^2)` at frequency k (Field 1987), with `variance` as the mean over an image;
+    /// their channels go together.
     pub fn natural(shape: Shape, variance: f64) -> Result<Spread> {
         let variance = check(variance)?;
         let side = shape.height.max(shape.width) as f64;
@@ -33,7 +37,11 @@ impl Spread {
         };
         let powers: Vec<f64> = (0..shape.pixels()).map(power).collect();
         let mean = powers.iter().sum::<f64>() / powers.len().max(1) as f64;
-        Ok(Self::of_powers(shape, &powers.iter().map(|p| p / mean * variance).collect::<Vec<f64>>()))
+        let spread = Self::of_powers(shape, &powers.iter().map(|p| p / mean * variance).collect::<Vec<f64>>());
+        Ok(match shape.channels {
+            1 => spread,
+            n => Spread { root: LinearMap::Compose(vec![spread.root, LinearMap::ChannelMix(correlated_root(n))]) },
+        })
     }
 
     /// The power of photographs, as strong as what was seen lets expect: images of this spread, seen through A, vary as
@@ -84,6 +92,13 @@ impl Spread {
     pub(super) fn root(&self) -> &LinearMap {
         &self.root
     }
+}
+
+/// The symmetric root of the correlations of `channels` channels, all alike.
+fn correlated_root(channels: usize) -> Matrix {
+    let n = channels as f64;
+    let (apart, together) = ((1.0 - CORRELATION).sqrt(), (1.0 + (n - 1.0) * CORRELATION).sqrt());
+    Matrix::from_fn(channels, channels, |i, j| (together - apart) / n + if i == j { apart } else { 0.0 })
 }
 
 /// The brightness of the flat image that explains most of what was seen.
