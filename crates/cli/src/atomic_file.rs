@@ -1,5 +1,6 @@
 //! A file that is complete or absent: written beside its place, synced, then renamed.
 
+use crate::diagnostics::{Failure, Outcome};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,16 @@ pub fn write(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> io::Resu
         return written;
     }
     sync_folder(path)
+}
+
+/// Writes these bytes, or says why not.
+pub fn save(path: &Path, bytes: &[u8]) -> Outcome {
+    write(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, &error))
+}
+
+/// The failure of a file that could not be written.
+pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display())).hint("check the folder and the free space")
 }
 
 fn write_synced(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {

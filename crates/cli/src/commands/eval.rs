@@ -8,7 +8,7 @@ mod pixels;
 mod sets;
 
 use super::device::DeviceFlag;
-use super::sample::write::file;
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand};
 use metric::Metric;
@@ -103,7 +103,7 @@ impl Measure {
         let evaluation = measure::all(self)?;
         let text = serde_json::to_string_pretty(&evaluation)? + "\n";
         if let Some(path) = &self.out {
-            file(path, text.as_bytes())?;
+            save(path, text.as_bytes())?;
         }
         if json {
             println!("{}", serde_json::to_string(&evaluation)?);

@@ -1,6 +1,6 @@
 //! `softdiff export`: a trained model as a folder of its own, and a run's records for other programs.
 
-use super::sample::write::{file, unwritable};
+use crate::atomic_file::{save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -98,7 +98,7 @@ impl Export {
         for (path, bytes) in &files {
             let folder = path.parent().unwrap_or(path);
             std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-            file(path, bytes)?;
+            save(path, bytes)?;
         }
         Ok(files.iter().map(|(path, _)| path.display().to_string()).collect())
     }

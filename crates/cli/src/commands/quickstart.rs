@@ -2,6 +2,7 @@
 
 use super::device::DeviceFlag;
 use super::{report, train};
+use crate::atomic_file::save;
 use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
@@ -50,9 +51,9 @@ impl Quickstart {
         let page = report::make(&folder, &device, self.samples)?;
         let grid = folder.samples().join("samples.png");
         if let Some(samples) = page.figures().find(|figure| figure.name == "samples") {
-            report::save(&grid, &samples.file().1)?;
+            save(&grid, &samples.file().1)?;
         }
-        report::save(&folder.report(), page.to_html().as_bytes())?;
+        save(&folder.report(), page.to_html().as_bytes())?;
         let seconds = begun.elapsed().as_secs_f64();
         if json {
             let facts = json!({

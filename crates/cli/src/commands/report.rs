@@ -1,7 +1,7 @@
 //! `softdiff report`: a run as one page.
 
 use super::device::DeviceFlag;
-use crate::atomic_file;
+use crate::atomic_file::{save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
@@ -10,7 +10,6 @@ use softdiff::engine::Device;
 use softdiff::report::{Page, page};
 use softdiff::run::RunFolder;
 use std::cell::OnceCell;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -112,13 +111,4 @@ fn save_figures(page: &Page, to: &Path) -> Result<Vec<PathBuf>, Failure> {
         written.push(out);
     }
     Ok(written)
-}
-
-/// Writes a whole file or none.
-pub fn save(path: &Path, bytes: &[u8]) -> Outcome {
-    atomic_file::write(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, &error))
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display())).hint("check the folder and the free space")
 }

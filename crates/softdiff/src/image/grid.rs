@@ -29,6 +29,11 @@ pub fn compose(width: usize, height: usize, channels: usize, pixels: &[u8], colu
     Picture { width: grid_width, height: grid_height, channels, pixels: grid }
 }
 
+/// How many times to scale up pictures of this width so that they can be seen: to about 64 pixels, at most four times.
+pub fn usual_zoom(width: usize) -> usize {
+    (64 / width.max(1)).clamp(1, 4)
+}
+
 /// The number of columns that gives `count` pictures about as many rows.
 pub fn square_columns(count: usize) -> usize {
     count.isqrt() + usize::from(count.isqrt().pow(2) < count)

@@ -25,7 +25,7 @@ fn values(dataset: &Dataset, first: usize, count: usize) -> Vec<f64> {
 
 pub(super) fn tiles(path: &Path, images: &[f64], columns: usize) -> Picture {
     let shape = path.shape();
-    let zoom = (64 / shape.width.max(1)).clamp(1, 4);
+    let zoom = grid::usual_zoom(shape.width);
     grid::compose(shape.width, shape.height, shape.channels, &to_bytes(images), columns, zoom)
 }
 

@@ -366,7 +366,7 @@ impl<'a> Trainer<'a> {
         };
         let shape = setup.path.shape();
         let columns = grid::square_columns(preview.images);
-        let zoom = (64 / shape.width.max(1)).clamp(1, 4);
+        let zoom = grid::usual_zoom(shape.width);
         let picture = grid::compose(shape.width, shape.height, shape.channels, &to_bytes(&images), columns, zoom);
         let bytes = png::encode(picture.width, picture.height, picture.channels, &picture.pixels);
         let name = format!("preview-{:09}.png", self.progress.step);

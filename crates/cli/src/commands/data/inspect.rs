@@ -180,9 +180,7 @@ fn write_grid(source: &Source, survey: &Survey, file: &Path) -> Outcome {
     let zoom = (GRID_SIDE / cell_width.max(cell_height)).max(1);
     let grid = grid::compose(cell_width, cell_height, channels, &pictures, columns, zoom);
     let bytes = png::encode(grid.width, grid.height, grid.channels, &grid.pixels);
-    atomic_file::write(file, |out| out.write_all(&bytes)).map_err(|error| {
-        Failure::new(format!("cannot write {}: {error}", file.display())).hint("check the folder and the free space")
-    })?;
+    atomic_file::save(file, &bytes)?;
     eprintln!("wrote {}: {count} pictures", file.display());
     Ok(())
 }

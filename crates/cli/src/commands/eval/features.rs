@@ -2,9 +2,9 @@
 
 use super::Measure;
 use super::sets::{Reference, Set};
+use crate::atomic_file::{self, unwritable};
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
-use crate::{atomic_file, commands::sample::write::unwritable};
 use softdiff::data::Dataset;
 use softdiff::hash;
 use softdiff::inception::{Extractor, FEATURES};

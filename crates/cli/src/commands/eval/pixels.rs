@@ -2,7 +2,7 @@
 
 use super::Measure;
 use super::metric::Metric;
-use crate::commands::sample::write::file;
+use crate::atomic_file::save;
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use softdiff::data::Dataset;
@@ -72,7 +72,7 @@ fn show_neighbours(path: &Path, images: &Dataset, reference: &Dataset, found: &[
     let above = order.iter().flat_map(|&i| images.picture(i));
     let below = order.iter().flat_map(|&i| reference.picture(found[i].index));
     let pixels: Vec<u8> = above.chain(below).copied().collect();
-    let zoom = (64 / images.width().max(1)).clamp(1, 4);
+    let zoom = grid::usual_zoom(images.width());
     let shown = grid::compose(images.width(), images.height(), images.channels(), &pixels, order.len(), zoom);
-    file(path, &png::encode(shown.width, shown.height, shown.channels, &shown.pixels))
+    save(path, &png::encode(shown.width, shown.height, shown.channels, &shown.pixels))
 }

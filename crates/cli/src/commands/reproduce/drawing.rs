@@ -1,7 +1,7 @@
 //! The pictures of an experiment, each a file that its page shows.
 
 use super::measure::Reference;
-use crate::commands::report::save;
+use crate::atomic_file::save;
 use crate::commands::sample::film;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
@@ -23,7 +23,7 @@ const TIMES: usize = 10;
 
 /// Pictures in columns.
 fn tiles(path: &Path, shape: Shape, bytes: &[u8], columns: usize) -> Outcome {
-    let zoom = (64 / shape.width.max(1)).clamp(1, 4);
+    let zoom = grid::usual_zoom(shape.width);
     let picture = grid::compose(shape.width, shape.height, shape.channels, bytes, columns, zoom);
     save(path, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
 }

@@ -1,6 +1,6 @@
 //! `results.json`: what an experiment has found so far, written after every measurement.
 
-use crate::commands::report::save;
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::measure::{Reference, evaluations, images};
 use super::plan::Entry;
 use super::results::{Levels, Results, Row};
 use super::{drawing, page, table};
-use crate::commands::report::save;
+use crate::atomic_file::save;
 use crate::commands::train;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::engine::Device;

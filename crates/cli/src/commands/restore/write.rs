@@ -1,6 +1,6 @@
 //! What a restoration leaves: pictures, and how near they come.
 
-use crate::commands::sample::write::file;
+use crate::atomic_file::save;
 use crate::diagnostics::Failure;
 use serde::Serialize;
 use softdiff::corruption::Shape;
@@ -73,7 +73,7 @@ pub fn files(
     let mut written = Vec::new();
     let mut picture = |name: &str, values: &[f64]| -> Result<(), Failure> {
         let path = out.join(name);
-        file(&path, &png::encode(width, height, channels, &to_bytes(values)))?;
+        save(&path, &png::encode(width, height, channels, &to_bytes(values)))?;
         written.push(path.display().to_string());
         Ok(())
     };
@@ -92,7 +92,7 @@ pub fn files(
     let zoom = (128 / width.max(1)).clamp(1, 4);
     let sheet = grid::compose(width, height, channels, &pixels, cells.len(), zoom);
     let path = out.join("sheet.png");
-    file(&path, &png::encode(sheet.width, sheet.height, sheet.channels, &sheet.pixels))?;
+    save(&path, &png::encode(sheet.width, sheet.height, sheet.channels, &sheet.pixels))?;
     written.push(path.display().to_string());
     Ok(written)
 }

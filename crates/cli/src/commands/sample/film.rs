@@ -1,6 +1,6 @@
 //! The reverse process to look at: x_t and the predicted clean images over time, as a picture or as a film.
 
-use super::write::file;
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
@@ -88,7 +88,7 @@ fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
 
 impl Shown {
     fn zoom(&self) -> usize {
-        (64 / self.shape.width.max(1)).clamp(1, 4)
+        grid::usual_zoom(self.shape.width)
     }
 
     fn grid(&self, pixels: &[u8], columns: usize) -> Picture {
@@ -105,7 +105,7 @@ impl Shown {
         let pixels: Vec<u8> =
             images.flat_map(|image| columns.iter().flat_map(move |column| part(image, column)).copied()).collect();
         let picture = self.grid(&pixels, columns.len());
-        file(path, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+        save(path, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
     }
 
     /// Writes a film: x_t to the left, the predicted clean image to the right.
@@ -119,7 +119,7 @@ impl Shown {
         };
         let film = Film::new(self.seen.iter().enumerate().map(frame).collect());
         let film = film.ok_or_else(|| Failure::new("there is nothing to show in a film"))?;
-        file(path, &film.encode(format))
+        save(path, &film.encode(format))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Images to a grid, to single files, or to an archive.
 
-use crate::atomic_file;
+use crate::atomic_file::{self, save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use serde_json::json;
 use softdiff::archive::zip::ZipWriter;
@@ -8,7 +8,6 @@ use softdiff::corruption::Shape;
 use softdiff::data::{Dataset, write_npz};
 use softdiff::image::{grid, png};
 use softdiff::model::to_bytes;
-use std::io::Write;
 use std::path::Path;
 
 /// The most pictures that a grid shows.
@@ -22,9 +21,9 @@ pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64]) -> Outcom
         Some("png") => {
             let shown = &bytes[..bytes.len().min(LARGEST_GRID * shape.len())];
             let columns = grid::square_columns(shown.len() / shape.len());
-            let zoom = (64 / width.max(1)).clamp(1, 4);
+            let zoom = grid::usual_zoom(width);
             let picture = grid::compose(width, height, channels, shown, columns, zoom);
-            file(out, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+            save(out, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
         }
         Some("npz") => {
             let set = Dataset::new(height, width, channels, bytes, None, vec![]);
@@ -49,19 +48,9 @@ pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64]) -> Outcom
         _ => {
             std::fs::create_dir_all(out).map_err(|error| unwritable(out, &error))?;
             for (picture, seed) in bytes.chunks_exact(shape.len()).zip(seeds) {
-                file(&out.join(format!("{seed:08}.png")), &png::encode(width, height, channels, picture))?;
+                save(&out.join(format!("{seed:08}.png")), &png::encode(width, height, channels, picture))?;
             }
             Ok(())
         }
     }
-}
-
-/// Writes a whole file or none.
-pub fn file(path: &Path, bytes: &[u8]) -> Outcome {
-    atomic_file::write(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, &error))
-}
-
-/// The failure of a file that cannot be written.
-pub fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display())).hint("check the folder and the free space")
 }
