@@ -4,7 +4,7 @@ use softdiff::corruption::{Blur, Boundary, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::engine::cuda::Numbers;
 use softdiff::engine::{Device, Params};
-use softdiff::model::{Condition, Generation, GraphSampler, NetworkDenoiser};
+use softdiff::model::{Condition, Generation, GraphSampler, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
 use softdiff::noise::Alpha;
 use softdiff::objective::Head;
@@ -80,17 +80,13 @@ fn the_graph_gives_the_images_of_the_loop() {
             for ending in [Ending::Denoised, Ending::AtPathStart] {
                 let sampling = Sampling::uniform(5).unwrap().ending(ending);
                 let (head, condition, numbers) = (Head::PAPER, Condition::Time, Numbers::F32);
-                let mut denoiser =
-                    NetworkDenoiser::new(&Device::Cpu, &network, head, condition, path.clone(), &params, 3, numbers)
-                        .unwrap();
+                let predictor = Predictor { network: &network, params: &params, head, condition, path: path.clone() };
+                let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor.clone(), 3, numbers).unwrap();
                 let generation =
                     Generation { path: &path, prior: &prior, sampler: sampler.as_ref(), sampling: &sampling, batch: 3 };
                 let expected = generation.images(&mut denoiser, &seeds, &mut |_, _| {});
                 // A batch with one place to spare.
-                let (device, path) = (Device::Cpu, path.clone());
-                let mut graph =
-                    GraphSampler::new(&device, &network, head, condition, path, &params, &sampling, 4, numbers)
-                        .unwrap();
+                let mut graph = GraphSampler::new(&Device::Cpu, predictor, &sampling, 4, numbers).unwrap();
                 let found = graph.sample(sampler.as_ref(), generation.starts(&seeds), &seeds, &sampling);
                 let (expected, found) = match (expected, found) {
                     (Ok(expected), Ok(found)) => (expected, found),

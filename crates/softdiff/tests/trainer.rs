@@ -11,7 +11,7 @@ use softdiff::data::{Dataset, LoadOptions, Source, Transform};
 use softdiff::engine::cuda::Numbers;
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Params};
-use softdiff::model::{Condition, Generation, NetworkDenoiser};
+use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
 use softdiff::objective::Objective;
 use softdiff::path::Path;
@@ -193,9 +193,8 @@ fn an_image_depends_on_its_seed_alone() {
     let images = |seeds: &[u64], batch: usize, at_once: usize| {
         let condition = Condition::Time;
         let (head, numbers) = (Objective::PAPER.head, Numbers::F32);
-        let mut denoiser =
-            NetworkDenoiser::new(&Device::Cpu, &network, head, condition, path.clone(), &params, at_once, numbers)
-                .unwrap();
+        let predictor = Predictor { network: &network, params: &params, head, condition, path: path.clone() };
+        let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, at_once, numbers).unwrap();
         let generation = Generation { path: &path, prior: &prior, sampler: &sampler, sampling: &sampling, batch };
         generation.images(&mut denoiser, seeds, &mut |_, _| {}).unwrap()
     };

@@ -6,7 +6,7 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use softdiff::corruption::Corruption;
 use softdiff::curve::Interpolation;
-use softdiff::image::{grid, png};
+use softdiff::image::grid;
 use softdiff::path::Path as DiffusionPath;
 use softdiff::random::Stream;
 use softdiff::schedule::{Schedule, usual_candidates};
@@ -76,7 +76,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     }
     clean.extend(noisy);
     let strip = grid::compose(shape.width, shape.height, shape.channels, &clean, arguments.steps, arguments.zoom);
-    let png = png::encode(strip.width, strip.height, strip.channels, &strip.pixels);
+    let png = strip.to_png();
     std::fs::write(&arguments.out, png).map_err(|error| {
         Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")
     })?;

@@ -14,7 +14,7 @@ use softdiff::recipe::CorruptionSection;
 use softdiff::restore::{
     Entry, Match, Observation, Restoration, Result as Restoring, Spread, blur_deviation, noise_deviation,
 };
-use softdiff::sampler::{Denoiser, Result as Sampled, SamplerError};
+use softdiff::sampler::{Denoiser, SamplerError};
 use softdiff::train::numbers;
 
 /// Samples and steps at most.
@@ -85,7 +85,15 @@ fn restore(job: &Job, model: &Model, inner: &mut dyn Denoiser, picture: &Picture
         batch: order.samples,
     };
     let total = (restoration.sampling()?.times.len() - 1) * sampler.evaluations();
-    let mut counted = Counted { inner, job, done: 0, total };
+    let mut done = 0;
+    let mut counted = |xt: &[f64], t: f64| {
+        if job.is_cancelled() {
+            return Err(SamplerError::Denoiser("stopped".into()));
+        }
+        done += 1;
+        job.update(done.min(total), total);
+        inner.x0_hat(xt, t)
+    };
     let seeds: Vec<u64> = (0..order.samples as u64).collect();
     let restored = restoration.run(&mut counted, &observation, &seeds, &mut |_, _| {})?;
     let largest = restored.deviation.iter().fold(1e-9f64, |all, one| all.max(*one));
@@ -152,23 +160,4 @@ fn observe(model: &Model, values: &[f64], order: &Order) -> Restoring<Observatio
     // As good as a file of 8 bits could be.
     let stored = to_bytes(&noisy).iter().map(|&b| f64::from(b) / 255.0).collect();
     Observation::new(shape, map, noise, stored)
-}
-
-/// A denoiser that counts for the task and stops when it does.
-struct Counted<'a> {
-    inner: &'a mut dyn Denoiser,
-    job: &'a Job,
-    done: usize,
-    total: usize,
-}
-
-impl Denoiser for Counted<'_> {
-    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Sampled<Vec<f64>> {
-        if self.job.is_cancelled() {
-            return Err(SamplerError::Denoiser("stopped".into()));
-        }
-        self.done += 1;
-        self.job.update(self.done.min(self.total), self.total);
-        self.inner.x0_hat(xt, t)
-    }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
 use softdiff::image::{Picture, grid};
-use softdiff::model::{Model, to_bytes};
+use softdiff::model::{Model, to_bytes, visible};
 use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Sampling, by_name, sample_watched};
 use softdiff::train::numbers;
 use std::cell::RefCell;
@@ -82,29 +82,6 @@ struct Seen {
     xt: String,
 }
 
-/// A denoiser that stops when the task does and tells its first answer at each time that is shown.
-struct Watched<'a> {
-    inner: &'a mut dyn Denoiser,
-    job: &'a Job,
-    seen: &'a RefCell<Option<Seen>>,
-    lane: usize,
-    shape: Shape,
-}
-
-impl Denoiser for Watched<'_> {
-    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Sampled<Vec<f64>> {
-        if self.job.is_cancelled() {
-            return Err(SamplerError::Denoiser("stopped".into()));
-        }
-        let x0_hat = self.inner.x0_hat(xt, t)?;
-        if let Some(Seen { t, step, xt }) = self.seen.take() {
-            let x0_hat = sheet(self.shape, &x0_hat);
-            self.job.show(json!({ "lane": self.lane, "step": step, "t": t, "xt": xt, "x0_hat": x0_hat }));
-        }
-        Ok(x0_hat)
-    }
-}
-
 fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: &[u64], at: Place) -> Sampled<()> {
     let Place { lane, lanes, steps } = at;
     let mut section = model.recipe.sample.clone();
@@ -115,7 +92,17 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     // Two pictures each time, in base64.
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;
     let every = steps.div_ceil((SHOWN / size.max(1)).clamp(1, FRAMES));
-    let mut denoiser = Watched { inner, job, seen: &seen, lane, shape };
+    // Stops when the task does, and tells its first answer at each time that is shown.
+    let mut denoiser = |xt: &[f64], t: f64| {
+        if job.is_cancelled() {
+            return Err(SamplerError::Denoiser("stopped".into()));
+        }
+        let x0_hat = inner.x0_hat(xt, t)?;
+        if let Some(Seen { t, step, xt }) = seen.take() {
+            job.show(json!({ "lane": lane, "step": step, "t": t, "xt": xt, "x0_hat": sheet(shape, &x0_hat) }));
+        }
+        Ok(x0_hat)
+    };
     let mut step = 0;
     let mut look = |t: f64, x: &[f64]| {
         job.update(lane * steps + step, lanes * steps);
@@ -129,12 +116,6 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     };
     sample_watched(&model.path, sampler.as_ref(), &mut denoiser, model.starts(seeds), seeds, &sampling, &mut look)?;
     Ok(())
-}
-
-/// Strong noise would be black and white only: what is louder than the image is turned down.
-fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
-    let factor = 1.0 / (2.0 * sigma).max(1.0);
-    x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
 }
 
 /// Images as one picture for the page.

@@ -112,6 +112,11 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
 }
 
 impl Picture {
+    /// The picture as the bytes of a PNG.
+    pub fn to_png(&self) -> Vec<u8> {
+        png::encode(self.width, self.height, self.channels, &self.pixels)
+    }
+
     /// The same picture in grey (1 channel) or colour (3).
     pub fn with_channels(self, channels: usize) -> Picture {
         let pixels = match (self.channels, channels) {

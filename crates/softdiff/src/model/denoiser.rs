@@ -20,7 +20,22 @@ pub enum Condition {
     LogSigma,
 }
 
-/// A network with weights that predicts x_0.
+/// A network with weights, and how to read it: what a prediction of x_0 needs.
+#[derive(Clone)]
+pub struct Predictor<'a> {
+    /// The network.
+    pub network: &'a UNetConfig,
+    /// Its weights.
+    pub params: &'a Params<f32>,
+    /// How its output is read.
+    pub head: Head,
+    /// What it is told besides the image.
+    pub condition: Condition,
+    /// The path it was trained on.
+    pub path: Arc<Path>,
+}
+
+/// A network on a device that predicts x_0.
 pub struct NetworkDenoiser {
     run: Evaluator,
     output: Var,
@@ -34,17 +49,8 @@ pub struct NetworkDenoiser {
 
 impl NetworkDenoiser {
     /// Puts the network on `device` for `batch` images at a time; more are done in turns.
-    #[allow(clippy::too_many_arguments)]
-    pub fn new(
-        device: &Device,
-        network: &UNetConfig,
-        head: Head,
-        condition: Condition,
-        path: Arc<Path>,
-        params: &Params<f32>,
-        batch: usize,
-        numbers: Numbers,
-    ) -> Result<NetworkDenoiser> {
+    pub fn new(device: &Device, predictor: Predictor<'_>, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
+        let Predictor { network, params, head, condition, path } = predictor;
         let shape = path.shape();
         let mut graph = Graph::new();
         let x = graph.input("x", [batch, shape.height, shape.width, shape.channels])?;

@@ -1,6 +1,6 @@
 //! Images from seeds: image i is a function of the model and `seeds[i]`, whatever is made beside it.
 
-use super::{GraphSampler, Model, NetworkDenoiser};
+use super::{GraphSampler, Model, NetworkDenoiser, Predictor};
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
@@ -58,8 +58,12 @@ impl Model {
 
     /// Its network on a device.
     pub fn denoiser(&self, device: &Device, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
+        NetworkDenoiser::new(device, self.predictor(), batch, numbers)
+    }
+
+    fn predictor(&self) -> Predictor<'_> {
         let (head, condition, path) = (self.head, self.condition, self.path.clone());
-        NetworkDenoiser::new(device, &self.network, head, condition, path, &self.params, batch, numbers)
+        Predictor { network: &self.network, params: &self.params, head, condition, path }
     }
 }
 
@@ -90,18 +94,7 @@ impl<'a> Generator<'a> {
         numbers: Numbers,
     ) -> Result<Generator<'a>> {
         let by = if device.is_gpu() && has_blend(&model.path, sampler)? {
-            let (head, condition, path) = (model.head, model.condition, model.path.clone());
-            By::Graph(GraphSampler::new(
-                device,
-                &model.network,
-                head,
-                condition,
-                path,
-                &model.params,
-                sampling,
-                batch,
-                numbers,
-            )?)
+            By::Graph(GraphSampler::new(device, model.predictor(), sampling, batch, numbers)?)
         } else {
             By::Loop(model.denoiser(device, batch, numbers)?)
         };
@@ -138,4 +131,10 @@ fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
 /// Values in [0, 1] as bytes, rounded; what lies outside is cut off.
 pub fn to_bytes(values: &[f64]) -> Vec<u8> {
     values.iter().map(|v| (v.clamp(0.0, 1.0) * 255.0).round() as u8).collect()
+}
+
+/// x_t as values to look at: strong noise would be black and white only, so what is louder than the image is turned down.
+pub fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
+    let factor = 1.0 / (2.0 * sigma).max(1.0);
+    x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
 }

@@ -7,8 +7,8 @@ mod imported;
 mod on_device;
 mod open;
 
-pub use denoiser::{Condition, NetworkDenoiser};
+pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
-pub use generate::{Generation, Generator, to_bytes};
+pub use generate::{Generation, Generator, to_bytes, visible};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

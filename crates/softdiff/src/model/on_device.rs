@@ -1,15 +1,14 @@
 //! Sampling as a graph: prediction and update in one run, x_t stays on the device.
 
-use super::denoiser::Condition;
+use super::denoiser::{Condition, Predictor};
 use crate::corruption::{LinearMap, MapProgram};
-use crate::network::{UNetConfig, unet};
-use crate::objective::Head;
+use crate::network::unet;
 use crate::path::Path;
 use crate::sampler::run::noise;
 use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::device::Evaluator;
-use softdiff_engine::{Device, Graph, Params, Var};
+use softdiff_engine::{Device, Graph, Var};
 use std::sync::Arc;
 
 /// A network and the update of any sampler that is a [`Blend`], for a fixed number of images at a time.
@@ -25,18 +24,14 @@ pub struct GraphSampler {
 
 impl GraphSampler {
     /// Puts the network and the update on `device`; `sampling` tells the times it must be able to visit.
-    #[allow(clippy::too_many_arguments)]
     pub fn new(
         device: &Device,
-        network: &UNetConfig,
-        head: Head,
-        condition: Condition,
-        path: Arc<Path>,
-        params: &Params<f32>,
+        predictor: Predictor<'_>,
         sampling: &Sampling,
         batch: usize,
         numbers: Numbers,
     ) -> Result<GraphSampler> {
+        let Predictor { network, params, head, condition, path } = predictor;
         sampling.check()?;
         let shape = path.shape();
         let mut maps = vec![LinearMap::Identity];

@@ -14,7 +14,7 @@ pub use heat_map::heat_map;
 pub use page::{ReportError, page};
 pub use records::{Records, RecordsError};
 
-use crate::image::{Picture, png};
+use crate::image::Picture;
 
 /// A page: a title, a line below it, and sections.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,7 @@ impl Figure {
 
     /// A picture.
     pub fn picture(name: &'static str, caption: impl Into<String>, picture: &Picture) -> Figure {
-        let bytes = png::encode(picture.width, picture.height, picture.channels, &picture.pixels);
+        let bytes = picture.to_png();
         Figure { name, caption: caption.into(), body: Body::Png { bytes, width: picture.width } }
     }
 

@@ -6,7 +6,7 @@ use super::{Block, Chart, Figure, Section, Series};
 use crate::data::Dataset;
 use crate::metrics::{memorisation, nearest, sliced_wasserstein};
 use crate::model::{Model, NetworkDenoiser, to_bytes};
-use crate::sampler::{Denoiser, Sampler, SamplerError, Sampling, by_name, needs_scale, sample};
+use crate::sampler::{Denoiser, Sampler, Sampling, by_name, needs_scale, sample};
 use crate::train::numbers;
 use softdiff_engine::Device;
 
@@ -38,24 +38,6 @@ pub(super) struct SampleSections {
     pub grid: Option<Section>,
     pub others: Vec<Section>,
     pub numbers: Vec<(String, String)>,
-}
-
-/// A denoiser that counts how often it is asked, and keeps its answers if told so.
-struct Watched<'a> {
-    inner: &'a mut NetworkDenoiser,
-    asked: usize,
-    kept: Option<Vec<Vec<f64>>>,
-}
-
-impl Denoiser for Watched<'_> {
-    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Result<Vec<f64>, SamplerError> {
-        let mean = self.inner.x0_hat(xt, t)?;
-        self.asked += 1;
-        if let Some(kept) = &mut self.kept {
-            kept.push(mean.clone());
-        }
-        Ok(mean)
-    }
 }
 
 impl Scene<'_> {
@@ -133,9 +115,14 @@ impl Scene<'_> {
     ) -> Result<Section, ReportError> {
         let model = self.model;
         let seeds: Vec<u64> = (0..4).collect();
-        let mut watched = Watched { inner: denoiser, asked: 0, kept: Some(vec![]) };
-        sample(&model.path, own, &mut watched, model.starts(&seeds), &seeds, sampling)?;
-        let (kept, size) = (watched.kept.unwrap_or_default(), model.path.shape().len());
+        let mut kept = Vec::new();
+        let mut keeping = |xt: &[f64], t: f64| {
+            let mean = denoiser.x0_hat(xt, t)?;
+            kept.push(mean.clone());
+            Ok(mean)
+        };
+        sample(&model.path, own, &mut keeping, model.starts(&seeds), &seeds, sampling)?;
+        let size = model.path.shape().len();
         let columns = kept.len().min(10);
         let mut rows = Vec::new();
         for seed in 0..seeds.len() {
@@ -168,10 +155,13 @@ impl Scene<'_> {
             let mut points = Vec::new();
             for (done, &steps) in STEPS.iter().enumerate() {
                 let sampling = Sampling::uniform(steps)?.ending(model.recipe.sample.ending);
-                let mut watched = Watched { inner: denoiser, asked: 0, kept: None };
-                let x1 = model.starts(&seeds);
-                let images = sample(&model.path, sampler, &mut watched, x1, &seeds, &sampling)?;
-                points.push((watched.asked as f64, self.quality(&images)?.0));
+                let (mut asked, x1) = (0, model.starts(&seeds));
+                let mut counting = |xt: &[f64], t: f64| {
+                    asked += 1;
+                    denoiser.x0_hat(xt, t)
+                };
+                let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
+                points.push((f64::from(asked), self.quality(&images)?.0));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
             series.push(Series::new(*name, points));

@@ -3,7 +3,7 @@
 use super::{Evaluation, Prepared, numbers};
 use crate::inception::Extractor;
 use crate::metrics::{Fid, MetricError, sliced_wasserstein};
-use crate::model::{Condition, Generation, NetworkDenoiser, to_bytes};
+use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use softdiff_engine::{Device, Params};
 
@@ -71,19 +71,9 @@ impl<'a> Scorer<'a> {
                 denoiser
             }
             none => {
-                let (head, precision) = (recipe.objective.head, numbers(recipe.train.precision));
-                let (batch, path) = (BATCH.min(self.images), path.clone());
-                let condition = Condition::Time;
-                none.insert(NetworkDenoiser::new(
-                    self.device,
-                    network,
-                    head,
-                    condition,
-                    path,
-                    weights,
-                    batch,
-                    precision,
-                )?)
+                let (head, path, precision) = (recipe.objective.head, path.clone(), numbers(recipe.train.precision));
+                let predictor = Predictor { network, params: weights, head, condition: Condition::Time, path };
+                none.insert(NetworkDenoiser::new(self.device, predictor, BATCH.min(self.images), precision)?)
             }
         };
         let (sampler, sampling) = (self.sampler.as_ref(), &self.sampling);

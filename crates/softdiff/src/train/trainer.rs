@@ -5,8 +5,8 @@ use super::setup::{Evaluation, Preview, Setup, Watcher};
 use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TableError};
 use crate::checkpoint::{CheckpointError, Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
-use crate::image::{grid, png};
-use crate::model::{Condition, Generation, NetworkDenoiser, to_bytes};
+use crate::image::grid;
+use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunError, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
@@ -334,18 +334,9 @@ impl<'a> Trainer<'a> {
             }
             none => {
                 let (head, path) = (setup.objective.head, setup.path.clone());
-                let (network, batch) = (&setup.network, preview.images.clamp(1, 64));
-                let condition = Condition::Time;
-                none.insert(NetworkDenoiser::new(
-                    self.device,
-                    network,
-                    head,
-                    condition,
-                    path,
-                    &weights,
-                    batch,
-                    setup.numbers,
-                )?)
+                let predictor =
+                    Predictor { network: &setup.network, params: &weights, head, condition: Condition::Time, path };
+                none.insert(NetworkDenoiser::new(self.device, predictor, preview.images.clamp(1, 64), setup.numbers)?)
             }
         };
         let seeds: Vec<u64> = (0..preview.images as u64).collect();
@@ -368,7 +359,7 @@ impl<'a> Trainer<'a> {
         let columns = grid::square_columns(preview.images);
         let zoom = grid::usual_zoom(shape.width);
         let picture = grid::compose(shape.width, shape.height, shape.channels, &to_bytes(&images), columns, zoom);
-        let bytes = png::encode(picture.width, picture.height, picture.channels, &picture.pixels);
+        let bytes = picture.to_png();
         let name = format!("preview-{:09}.png", self.progress.step);
         self.folder.publish(self.lock, &self.folder.samples().join(&name), &bytes)?;
         self.event(EventKind::Preview { file: format!("samples/{name}") })

@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use clap::Args;
 use serde_json::{Value, json};
 use softdiff::data::{Crop, Skipped, Source, Survey, Transform};
-use softdiff::image::{grid, png};
+use softdiff::image::grid;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -179,7 +179,7 @@ fn write_grid(source: &Source, survey: &Survey, file: &Path) -> Outcome {
     let columns = grid::square_columns(count);
     let zoom = (GRID_SIDE / cell_width.max(cell_height)).max(1);
     let grid = grid::compose(cell_width, cell_height, channels, &pictures, columns, zoom);
-    let bytes = png::encode(grid.width, grid.height, grid.channels, &grid.pixels);
+    let bytes = grid.to_png();
     atomic_file::save(file, &bytes)?;
     eprintln!("wrote {}: {count} pictures", file.display());
     Ok(())

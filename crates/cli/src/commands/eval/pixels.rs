@@ -6,7 +6,7 @@ use crate::atomic_file::save;
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use softdiff::data::Dataset;
-use softdiff::image::{grid, png};
+use softdiff::image::grid;
 use softdiff::metrics::{
     Evaluation, Measured, MetricError, Nearest, memorisation, nearest, psnr, sliced_wasserstein, ssim,
 };
@@ -74,5 +74,5 @@ fn show_neighbours(path: &Path, images: &Dataset, reference: &Dataset, found: &[
     let pixels: Vec<u8> = above.chain(below).copied().collect();
     let zoom = grid::usual_zoom(images.width());
     let shown = grid::compose(images.width(), images.height(), images.channels(), &pixels, order.len(), zoom);
-    save(path, &png::encode(shown.width, shown.height, shown.channels, &shown.pixels))
+    save(path, &shown.to_png())
 }

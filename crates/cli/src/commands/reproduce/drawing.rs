@@ -6,7 +6,7 @@ use crate::commands::sample::film;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
-use softdiff::image::{grid, png};
+use softdiff::image::grid;
 use softdiff::metrics::{memorisation, nearest};
 use softdiff::model::{Model, to_bytes};
 use softdiff::random::Stream;
@@ -25,7 +25,7 @@ const TIMES: usize = 10;
 fn tiles(path: &Path, shape: Shape, bytes: &[u8], columns: usize) -> Outcome {
     let zoom = grid::usual_zoom(shape.width);
     let picture = grid::compose(shape.width, shape.height, shape.channels, bytes, columns, zoom);
-    save(path, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+    save(path, &picture.to_png())
 }
 
 /// The first samples, uncurated.

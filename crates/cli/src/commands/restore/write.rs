@@ -92,7 +92,7 @@ pub fn files(
     let zoom = (128 / width.max(1)).clamp(1, 4);
     let sheet = grid::compose(width, height, channels, &pixels, cells.len(), zoom);
     let path = out.join("sheet.png");
-    save(&path, &png::encode(sheet.width, sheet.height, sheet.channels, &sheet.pixels))?;
+    save(&path, &sheet.to_png())?;
     written.push(path.display().to_string());
     Ok(written)
 }

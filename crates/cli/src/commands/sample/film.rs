@@ -5,9 +5,9 @@ use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
 use softdiff::engine::cuda::Numbers;
-use softdiff::image::{Film, FilmFormat, Picture, grid, png};
-use softdiff::model::{Model, to_bytes};
-use softdiff::sampler::{Denoiser, Result, Sampler, Sampling, sample_watched};
+use softdiff::image::{Film, FilmFormat, Picture, grid};
+use softdiff::model::{Model, to_bytes, visible};
+use softdiff::sampler::{Denoiser, Sampler, Sampling, sample_watched};
 use std::cell::RefCell;
 use std::path::Path;
 
@@ -32,22 +32,6 @@ pub struct Shown {
     seen: Vec<Seen>,
 }
 
-/// A denoiser whose first answer at each time looked at is remembered.
-struct Remembering<'a> {
-    inner: &'a mut dyn Denoiser,
-    seen: &'a RefCell<Vec<Seen>>,
-}
-
-impl Denoiser for Remembering<'_> {
-    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Result<Vec<f64>> {
-        let x0_hat = self.inner.x0_hat(xt, t)?;
-        if let Some(last) = self.seen.borrow_mut().last_mut() {
-            last.x0_hat.get_or_insert_with(|| to_bytes(&x0_hat));
-        }
-        Ok(x0_hat)
-    }
-}
-
 /// Samples the first seeds once more, watching.
 pub fn watch(
     device: &Device,
@@ -56,11 +40,18 @@ pub fn watch(
     sampling: &Sampling,
     seeds: &[u64],
     numbers: Numbers,
-) -> std::result::Result<Shown, Failure> {
+) -> Result<Shown, Failure> {
     let seeds = &seeds[..seeds.len().min(ROWS)];
     let mut denoiser = model.denoiser(device, seeds.len(), numbers)?;
-    let seen = RefCell::new(Vec::new());
-    let mut remembering = Remembering { inner: &mut denoiser, seen: &seen };
+    let seen = RefCell::new(Vec::<Seen>::new());
+    // The first answer at each time looked at is remembered.
+    let mut remembering = |xt: &[f64], t: f64| {
+        let x0_hat = denoiser.x0_hat(xt, t)?;
+        if let Some(last) = seen.borrow_mut().last_mut() {
+            last.x0_hat.get_or_insert_with(|| to_bytes(&x0_hat));
+        }
+        Ok(x0_hat)
+    };
     let kept = evenly(sampling.times.len(), FRAMES);
     let mut number = 0;
     let mut look = |t: f64, x: &[f64]| {
@@ -78,12 +69,6 @@ pub fn watch(
 fn evenly(count: usize, most: usize) -> Vec<usize> {
     let most = most.min(count);
     (0..most).map(|i| i * (count - 1) / (most - 1).max(1)).collect()
-}
-
-/// Strong noise would be black and white only: what is louder than the image is turned down.
-fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
-    let factor = 1.0 / (2.0 * sigma).max(1.0);
-    x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
 }
 
 impl Shown {
@@ -105,7 +90,7 @@ impl Shown {
         let pixels: Vec<u8> =
             images.flat_map(|image| columns.iter().flat_map(move |column| part(image, column)).copied()).collect();
         let picture = self.grid(&pixels, columns.len());
-        save(path, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+        save(path, &picture.to_png())
     }
 
     /// Writes a film: x_t to the left, the predicted clean image to the right.

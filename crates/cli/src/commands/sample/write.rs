@@ -23,7 +23,7 @@ pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64]) -> Outcom
             let columns = grid::square_columns(shown.len() / shape.len());
             let zoom = grid::usual_zoom(width);
             let picture = grid::compose(width, height, channels, shown, columns, zoom);
-            save(out, &png::encode(picture.width, picture.height, picture.channels, &picture.pixels))
+            save(out, &picture.to_png())
         }
         Some("npz") => {
             let set = Dataset::new(height, width, channels, bytes, None, vec![]);
