@@ -1,13 +1,15 @@
-//! Fusing before planning: what follows a group norm's gradient becomes part of it, so that its result is written once.
+//! Fusing before planning: what follows a group norm's gradient or a convolution becomes part of it, so that its result is
+//! written once.
 
 use super::lower::{Numbers, Resident};
-use crate::op::{GroupNormGradient, Op};
+use crate::op::{Function, GroupNormGradient, Op};
 use crate::{Graph, Node, Var};
 
 /// Tensors that the kernel can add to its result.
 const MOST_ADDENDS: usize = 3;
 
-/// The graph's operations with additions to, and sums over, the gradients of group norms fused into these.
+/// The graph's operations with additions to, and sums over, the gradients of group norms fused into these, and rectifiers
+/// into convolutions.
 pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability: (i32, i32)) -> Vec<Node> {
     let mut nodes: Vec<Option<Node>> = graph.nodes().iter().cloned().map(Some).collect();
     let mut readers = vec![Vec::new(); graph.tensor_count()];
@@ -71,7 +73,33 @@ pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability:
     }
     let mut nodes: Vec<Node> = nodes.into_iter().flatten().collect();
     split(&mut nodes, graph, outputs);
+    rectify(&mut nodes, graph, outputs);
     nodes
+}
+
+/// Convolutions of which only a rectifier reads the result rectify it themselves.
+fn rectify(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
+    let mut readers = vec![0; graph.tensor_count()];
+    nodes.iter().flat_map(|node| &node.inputs).chain(outputs).for_each(|v| readers[v.index()] += 1);
+    let mut convolutions = vec![None; graph.tensor_count()];
+    let mut gone = vec![false; nodes.len()];
+    for index in 0..nodes.len() {
+        let (input, output) = (nodes[index].inputs.first().copied(), nodes[index].outputs[0]);
+        match &nodes[index].op {
+            Op::Conv2d(_) if readers[output.index()] == 1 => convolutions[output.index()] = Some(index),
+            Op::Unary(op) if op.function == Function::Relu => {
+                let Some(at) = input.and_then(|v| convolutions[v.index()]) else { continue };
+                if let Node { op: Op::Conv2d(op), outputs, .. } = &mut nodes[at] {
+                    op.rectified = true;
+                    outputs[0] = output;
+                    gone[index] = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut gone = gone.into_iter();
+    nodes.retain(|_| !gone.next().unwrap_or(false));
 }
 
 /// Gradients of joined channels that are only cut apart again are written as two tensors from the start.

@@ -254,13 +254,13 @@ impl Lowering<'_> {
             let call = self.cudnn.bind(&plan, addresses, scratch)?;
             self.commands.push(Command::Convolution(call));
             if let Op::Conv2d(op) = &step.op
-                && (op.bias || op.residual || op.scale != 1.0)
+                && (op.bias || op.residual || op.scale != 1.0 || op.rectified)
             {
                 let c = problem.geometry.filters;
                 let bias = if op.bias { ins[2] } else { 0 };
                 let residual = if op.residual { ins[ins.len() - 1] } else { 0 };
                 let v = if c % 8 == 0 { 8 } else { 1 };
-                let arguments = [outs[0], bias, residual, float(op.scale), n as u64, c as u64];
+                let arguments = [outs[0], bias, residual, float(op.scale), op.rectified.into(), n as u64, c as u64];
                 self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
             }
             return Ok(());

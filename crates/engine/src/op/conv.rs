@@ -71,6 +71,8 @@ pub struct Conv2d {
     pub(crate) scale: f64,
     pub(crate) bias: bool,
     pub(crate) residual: bool,
+    /// A rectifier comes last: made by fusing, for inference only.
+    pub(crate) rectified: bool,
 }
 
 /// The adjoint of [`Conv2d`] in the image: `dx` from `dy` and `w` (a transposed convolution).
@@ -120,7 +122,8 @@ impl Graph {
         let mut inputs = vec![x, weight];
         inputs.extend(bias);
         inputs.extend(residual);
-        self.apply1(Conv2d { window, scale, bias: bias.is_some(), residual: residual.is_some() }, &inputs)
+        let (bias, residual) = (bias.is_some(), residual.is_some());
+        self.apply1(Conv2d { window, scale, bias, residual, rectified: false }, &inputs)
     }
 }
 

@@ -217,9 +217,10 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
     }
 }
 
-// y = scale (y + bias[channel] + r), in place: what follows a convolution.
+// y = scale (y + bias[channel] + r), rectified if wanted, in place: what follows a convolution.
 #define EPILOGUE(T, V)                                                                                                 \
-    extern "C" __global__ void epilogue_##T##_##V(T* y, const float* bias, const T* r, float scale, i64 n, int c) {    \
+    extern "C" __global__ void epilogue_##T##_##V(T* y, const float* bias, const T* r, float scale, int relu, i64 n,   \
+                                                  int c) {                                                             \
         FOR_EACH(i, n / V) {                                                                                           \
             float v[V], w[V];                                                                                          \
             load<V>(y + i * V, v);                                                                                     \
@@ -231,7 +232,10 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
                 load<V>(r + i * V, w);                                                                                 \
                 for (int j = 0; j < V; j++) v[j] += w[j];                                                              \
             }                                                                                                          \
-            for (int j = 0; j < V; j++) v[j] *= scale;                                                                 \
+            for (int j = 0; j < V; j++) {                                                                              \
+                v[j] *= scale;                                                                                         \
+                if (relu && v[j] < 0.0f) v[j] = 0.0f;                                                                  \
+            }                                                                                                          \
             store<V>(y + i * V, v);                                                                                    \
         }                                                                                                              \
     }
