@@ -180,8 +180,9 @@ impl Executor {
     ) -> Result<Executor> {
         let device = &session.device;
         device.enter()?;
-        // Before Ampere there is no bf16 arithmetic; such GPUs compute in f32.
-        let numbers = if numbers == Numbers::Bf16 && device.capability.0 < 8 { Numbers::F32 } else { numbers };
+        // Before Ampere there is no arithmetic for these; such GPUs compute in f32.
+        let modern = matches!(numbers, Numbers::Bf16 | Numbers::Split);
+        let numbers = if modern && device.capability.0 < 8 { Numbers::F32 } else { numbers };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];

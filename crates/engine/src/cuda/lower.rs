@@ -3,6 +3,7 @@
 mod norm;
 mod product;
 mod resident;
+mod split;
 mod sum;
 
 use super::cublas::Gemm;
@@ -37,6 +38,9 @@ pub(super) enum Command {
 pub enum Numbers {
     /// f32 throughout, without rounding to TF32.
     F32,
+    /// As accurate as f32, and stored so; convolutions on tensor cores, where a number is the sum of two of 11 bits.
+    /// Images beyond 65504 and weights beyond 1023 give NaN.
+    Split,
     /// f32 in memory, TF32 in convolutions and matrix products.
     Tf32,
     /// Activations in bf16, sums and parameters in f32.
@@ -46,6 +50,11 @@ pub enum Numbers {
 impl Numbers {
     pub(super) fn half(self, precision: Precision) -> bool {
         self == Numbers::Bf16 && precision == Precision::Half
+    }
+
+    /// Whether f32 may be rounded to TF32.
+    fn tf32(self) -> bool {
+        matches!(self, Numbers::Tf32 | Numbers::Bf16)
     }
 }
 
@@ -138,7 +147,10 @@ pub(super) fn scratch(
 ) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
-    if let Some(problem) = convolution(&node.op, &shapes, half, numbers != Numbers::F32) {
+    if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
+        return Ok(split::scratch(&geometry));
+    }
+    if let Some(problem) = convolution(&node.op, &shapes, half, numbers.tf32()) {
         return Ok(cudnn.plan(&problem)?.workspace);
     }
     let element = if half { 2 } else { 4 };
@@ -240,9 +252,12 @@ impl Lowering<'_> {
         let scratch = self.arena + step.scratch.0 as u64;
         let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
         let half = kind == "bf16";
-        let tf32 = self.numbers != Numbers::F32;
+        let tf32 = self.numbers.tf32();
         let io = Io { shapes, ins, outs, scratch, kind, half, n };
         let Io { shapes, ins, outs, .. } = &io;
+        if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
+            return self.split_conv(op, &geometry, &io);
+        }
         if let Some(problem) = convolution(&step.op, shapes, half, tf32) {
             let plan: Arc<ConvPlan> = self.cudnn.plan(&problem)?;
             let weight = |at: usize| self.weight(step.inputs[at], half);

@@ -30,11 +30,12 @@ library!(
 const COMMON: &str = include_str!("kernels/common.cuh");
 
 /// Our kernels, as programs of similar size that are compiled side by side.
-const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 5] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
     include_str!("kernels/norm_resident.cu"),
+    include_str!("kernels/split.cu"),
 ];
 
 /// Compiles a program for a compute capability.

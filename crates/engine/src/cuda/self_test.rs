@@ -1,6 +1,7 @@
 //! The GPU against the CPU: every operation, its gradients, and the bits of the noise.
 
 mod learning;
+mod split;
 
 use super::{DeviceParams, Executor, Numbers, Session};
 use crate::examples::EXAMPLES;
@@ -34,7 +35,7 @@ impl Check {
 /// Allowed relative error of f32 and of bf16 (eight bits of mantissa, a few operations deep).
 fn limit(numbers: Numbers) -> f64 {
     match numbers {
-        Numbers::F32 => 1e-4,
+        Numbers::F32 | Numbers::Split => 1e-4,
         Numbers::Tf32 => 5e-3,
         Numbers::Bf16 => 5e-2,
     }
@@ -55,8 +56,12 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
         }
     }
     type Test = fn(&Arc<Session>) -> Result<f64>;
-    let exact: [(&str, Numbers, f64, Test); 5] = [
+    let exact: [(&str, Numbers, f64, Test); 7] = [
         ("noise and dropout masks are bit-identical", Numbers::F32, 0.0, noise_difference),
+        ("rectified convolutions", Numbers::F32, 1e-5, |session| split::difference(session, Numbers::F32)),
+        ("convolutions in halves are f32's", Numbers::Split, 2e-6, |session| {
+            split::difference(session, Numbers::Split)
+        }),
         ("batches gathered on the device are bit-identical", Numbers::F32, 0.0, order_difference),
         ("training gives the same bits again, and when resumed", Numbers::Bf16, 0.0, learning::same_bits),
         ("halves of a batch make the update of the whole", Numbers::Bf16, 1e-2, learning::parts_make_a_whole),

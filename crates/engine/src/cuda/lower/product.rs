@@ -1,6 +1,6 @@
 //! Matrix products: batched, many small ones, and attention's.
 
-use super::{Command, Io, Lowering, Numbers};
+use super::{Command, Io, Lowering};
 use crate::cuda::cublas::Gemm;
 use crate::cuda::driver::Address;
 use crate::error::Result;
@@ -11,7 +11,7 @@ impl Lowering<'_> {
     /// A batch of products, where an operand may be repeated.
     pub(super) fn matmul(&mut self, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, kind, half, n, .. } = io;
-        let (kind, half, n, tf32) = (*kind, *half, *n, self.numbers != Numbers::F32);
+        let (kind, half, n, tf32) = (*kind, *half, *n, self.numbers.tf32());
         if self.half(step.inputs[1]) != half {
             return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
         }
@@ -109,7 +109,7 @@ impl Lowering<'_> {
         half_out: bool,
     ) {
         let strides = [m * k, k * n, m * n];
-        let tf32 = self.numbers != Numbers::F32;
+        let tf32 = self.numbers.tf32();
         self.commands.push(Command::Product(Gemm {
             m,
             n,

@@ -1,0 +1,58 @@
+//! Rectified convolutions of every shape that the kernels in halves tell apart.
+
+use super::{random, relative};
+use crate::cuda::{DeviceParams, Executor, Numbers, Session};
+use crate::op::Window;
+use crate::{Graph, Params, Plan, Result, cpu};
+use std::sync::Arc;
+
+/// Image, weight, stride and padding.
+type Case = ([usize; 4], [usize; 4], [usize; 2], [usize; 2]);
+
+const CASES: [Case; 8] = [
+    // Fewer pixels than a block, one step of the sum.
+    ([1, 3, 5, 16], [8, 1, 1, 16], [1, 1], [0, 0]),
+    // 32, 48, 64 and 96 filters to a block; blocks that are partly empty.
+    ([2, 9, 11, 32], [32, 3, 3, 32], [1, 1], [1, 1]),
+    ([3, 7, 8, 48], [48, 5, 5, 48], [1, 1], [2, 2]),
+    ([2, 17, 17, 64], [64, 1, 7, 64], [1, 1], [0, 3]),
+    ([2, 13, 9, 80], [192, 7, 1, 80], [1, 1], [3, 0]),
+    ([2, 11, 11, 32], [104, 3, 3, 32], [1, 1], [0, 0]),
+    // Strides, also unlike each other.
+    ([2, 19, 21, 96], [96, 3, 3, 96], [2, 2], [0, 0]),
+    ([1, 20, 23, 16], [10, 3, 5, 16], [2, 3], [1, 2]),
+];
+
+/// The worst relative error over all cases, with and without bias and rectifier.
+pub(super) fn difference(session: &Arc<Session>, numbers: Numbers) -> Result<f64> {
+    let mut worst: f64 = 0.0;
+    for (image, weight, stride, pad) in CASES {
+        let mut g = Graph::new();
+        let inputs = [("x", image.to_vec()), ("w", weight.to_vec()), ("b", vec![weight[0]])];
+        let mut vars = Vec::new();
+        for (name, shape) in &inputs {
+            vars.push(g.input(name, &shape[..])?);
+        }
+        let window = Window { stride, pad };
+        let plain = g.conv2d(vars[0], vars[1], None, window)?;
+        let biased = g.conv2d(vars[0], vars[1], Some(vars[2]), window)?;
+        let rectified = g.relu(biased)?;
+        let outputs = [plain, rectified];
+        let params = Params::<f32>::zeros(&g);
+        let mut host = cpu::Executor::<f64>::new(Plan::new(&g, &outputs)?);
+        let on_device = DeviceParams::new(session, &params)?;
+        let mut device = Executor::new(session, &g, &outputs, &on_device, numbers, 0)?;
+        for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {
+            let values = random(g.shape(var), purpose as u32, -1.0);
+            host.set(name, &values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())?;
+            device.set(name, &values)?;
+        }
+        host.run(&Params::<f64>::zeros(&g), 0, 0)?;
+        device.run(0)?;
+        for var in outputs {
+            let exact: Vec<f32> = host.get(var)?.iter().map(|&v| v as f32).collect();
+            worst = worst.max(relative(&device.get(var)?, &exact));
+        }
+    }
+    Ok(worst)
+}
