@@ -26,11 +26,14 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Sixteen bytes to shared memory, later; zeros unless `there`.
-__device__ __forceinline__ void fetch16(void* to, const void* from, bool there) {
+__device__ __forceinline__ u32 shared_address(const void* p) {
     u32 at;
-    asm("{ .reg .u64 p; cvta.to.shared.u64 p, %1; cvt.u32.u64 %0, p; }" : "=r"(at) : "l"(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0) : "memory");
+    asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(at) : "l"(p));
+    return at;
+}
+// Sixteen bytes to shared memory, later; zeros unless `there`.
+__device__ __forceinline__ void fetch16(u32 to, const void* from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 __device__ __forceinline__ void fetch_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> __device__ __forceinline__ void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -38,7 +41,8 @@ template <int N> __device__ __forceinline__ void fetch_wait() { asm volatile("cp
 // Never launched on such GPUs.
 __device__ uint2 split2(float, float) { return make_uint2(0, 0); }
 __device__ void multiply(float (&)[4], const u32 (&)[4], u32, u32) {}
-__device__ void fetch16(void*, const void*, bool) {}
+__device__ u32 shared_address(const void*) { return 0; }
+__device__ void fetch16(u32, const void*, bool) {}
 __device__ void fetch_end() {}
 template <int N> __device__ void fetch_wait() {}
 #endif
@@ -46,9 +50,13 @@ template <int N> __device__ void fetch_wait() {}
 // Weights are scaled so that their second halves are normal numbers too; 1 / SPLIT_SCALE is exact.
 #define SPLIT_SCALE 64.0f
 
-// Pairs of weights as their halves: what the kernel below takes for w.
-extern "C" __global__ void split_weights(uint2* out, const float2* w, i64 pairs) {
-    FOR_EACH(i, pairs) out[i] = split2(SPLIT_SCALE * w[i].x, SPLIT_SCALE * w[i].y);
+// Four weights as four first halves and four second halves: what the kernel below takes for w.
+extern "C" __global__ void split_weights(uint4* out, const float4* w, i64 fours) {
+    FOR_EACH(i, fours) {
+        float4 v = w[i];
+        uint2 a = split2(SPLIT_SCALE * v.x, SPLIT_SCALE * v.y), b = split2(SPLIT_SCALE * v.z, SPLIT_SCALE * v.w);
+        out[i] = make_uint4(a.x, b.x, a.y, b.y);
+    }
 }
 
 // Along a sum of 16, a thread's share is four neighbours instead of the two pairs that the instruction means: the order
@@ -65,51 +73,74 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
     int first_filter = blockIdx.x % columns_of_blocks * BN, first_pixel = blockIdx.x / columns_of_blocks * BM;
     int part = threadIdx.x % 4, row = threadIdx.x / 4;
 
-    // Where the windows of this thread's four pixels begin.
+    // Where the windows of this thread's four pixels begin, and where its share of their current tap lies.
     int top[4], left[4], start[4];
+    const float* from[4];
+    bool inside[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         u32 pixel = first_pixel + row + 32 * i, column = pixel % (u32)out_width, rest = pixel / (u32)out_width;
         top[i] = (int)(rest % (u32)out_height) * stride_y - pad_y;
         left[i] = (int)column * stride_x - pad_x;
-        start[i] = (((int)(rest / (u32)out_height) * height + top[i]) * width + left[i]) * channels;
+        start[i] = (((int)(rest / (u32)out_height) * height + top[i]) * width + left[i]) * channels + 4 * part;
         // Beyond the last pixel nothing is in the image.
         if (pixel >= (u32)pixels) top[i] = -0x40000000;
     }
     int tiles = rows * columns * channels / 16, channel = 0, tap_y = 0, tap_x = 0;
-    auto fetch = [&](int tile) {
-        if (tile < tiles) {
-            int slot = tile % STAGES, offset = (tap_y * width + tap_x) * channels + channel + 4 * part;
+    auto move_to_tap = [&]() {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            inside[i] = (u32)(top[i] + tap_y) < (u32)height && (u32)(left[i] + tap_x) < (u32)width;
+            from[i] = inside[i] ? x + (start[i] + (tap_y * width + tap_x) * channels) : x;
+        }
+    };
+    move_to_tap();
+    constexpr int FILTER_ROWS = (BN + 31) / 32;
+    const uint4* weight_from[FILTER_ROWS];
+#pragma unroll
+    for (int i = 0; i < FILTER_ROWS; i++) {
+        int filter = first_filter + row + 32 * i;
+        weight_from[i] = w + (i64)(filter < filters ? filter : 0) * tiles * 4 + part;
+    }
+    u32 image_to = shared_address(&image[0][row * 4 + part]), weight_to = shared_address(&weight[0][row * 4 + part]);
+    int fetched = 0, next_slot = 0;
+    auto fetch = [&]() {
+        if (fetched++ < tiles) {
+            u32 to = image_to + next_slot * (int)sizeof(image[0]);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                bool there = (u32)(top[i] + tap_y) < (u32)height && (u32)(left[i] + tap_x) < (u32)width;
-                fetch16(&image[slot][(row + 32 * i) * 4 + part], there ? x + (start[i] + offset) : x, there);
+                fetch16(to + 32 * 64 * i, from[i], inside[i]);
+                // Outside it stays where it is, which is inside the memory.
+                from[i] += inside[i] ? 16 : 0;
             }
+            to = weight_to + next_slot * (int)sizeof(weight[0]);
 #pragma unroll
-            for (int i = 0; i < (BN + 31) / 32; i++) {
+            for (int i = 0; i < FILTER_ROWS; i++) {
                 int filter = row + 32 * i;
-                bool there = first_filter + filter < filters;
-                const uint4* from = w + ((i64)(there ? first_filter + filter : 0) * tiles + tile) * 4 + part;
-                if (BN % 32 == 0 || filter < BN) fetch16(&weight[slot][filter * 4 + part], from, there);
+                if (BN % 32 == 0 || filter < BN) fetch16(to + 32 * 64 * i, weight_from[i], first_filter + filter < filters);
+                weight_from[i] += 4;
             }
+            next_slot = next_slot + 1 == STAGES ? 0 : next_slot + 1;
             channel += 16;
             if (channel == channels) {
                 channel = 0;
                 if (++tap_x == columns) tap_x = 0, tap_y++;
+                move_to_tap();
             }
         }
         fetch_end();
     };
 
-    int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4;
+    int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, slot = 0;
     float sum[2][NT][4] = {};
-    for (int tile = 0; tile < STAGES - 1; tile++) fetch(tile);
+#pragma unroll 1
+    for (int i = 0; i < STAGES - 1; i++) fetch();
+#pragma unroll 1
     for (int tile = 0; tile < tiles; tile++) {
         fetch_wait<STAGES - 2>();
         __syncthreads();
         // Into the slot that all have read before the barrier.
-        fetch(tile + STAGES - 1);
-        int slot = tile % STAGES;
+        fetch();
         u32 high[2][4], low[2][4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -118,20 +149,22 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
             high[i / 2][i % 2] = a.x, low[i / 2][i % 2] = a.y;
             high[i / 2][2 + i % 2] = b.x, low[i / 2][2 + i % 2] = b.y;
         }
+        // Four sums at a time: one waits for its products, the others go on.
 #pragma unroll
-        for (int j = 0; j < NT; j++) {
-            uint4 v = weight[slot][(8 * j + group) * 4 + part];
+        for (int j = 0; j < NT; j += 2) {
+            uint4 v[2] = {weight[slot][(8 * j + group) * 4 + part], weight[slot][(8 * j + 8 + group) * 4 + part]};
+            // Sums leave the tensor core after every 16 products, because it cuts off where f32 rounds.
+            float d[4][4] = {};
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                // Sums leave the tensor core after every 16 products, because it cuts off where f32 rounds.
-                float d[4] = {};
-                multiply(d, low[i], v.x, v.z);
-                multiply(d, high[i], v.y, v.w);
-                multiply(d, high[i], v.x, v.z);
+            for (int i = 0; i < 4; i++) multiply(d[i], low[i % 2], v[i / 2].x, v[i / 2].y);
 #pragma unroll
-                for (int k = 0; k < 4; k++) sum[i][j][k] += d[k];
-            }
+            for (int i = 0; i < 4; i++) multiply(d[i], high[i % 2], v[i / 2].z, v[i / 2].w);
+#pragma unroll
+            for (int i = 0; i < 4; i++) multiply(d[i], high[i % 2], v[i / 2].x, v[i / 2].y);
+#pragma unroll
+            for (int i = 0; i < 16; i++) sum[i / 4 % 2][j + i / 8][i % 4] += d[i / 4][i % 4];
         }
+        slot = slot + 1 == STAGES ? 0 : slot + 1;
     }
 
 #pragma unroll

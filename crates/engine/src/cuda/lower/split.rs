@@ -33,8 +33,8 @@ fn weights(g: &Geometry) -> usize {
 impl Lowering<'_> {
     /// The weight into its halves, then the convolution with bias and rectifier.
     pub(super) fn split_conv(&mut self, op: &Conv2d, g: &Geometry, io: &Io) -> Result<()> {
-        let pairs = weights(g) / 2;
-        self.each("split_weights", pairs, &[io.scratch, io.ins[1], pairs as u64])?;
+        let fours = weights(g) / 4;
+        self.each("split_weights", fours, &[io.scratch, io.ins[1], fours as u64])?;
         let covered = |block: usize| g.filters.next_multiple_of(block);
         let block = FILTERS.into_iter().min_by_key(|&block| covered(block)).unwrap_or(FILTERS[0]);
         let pixels = g.batch * g.rows.output * g.cols.output;
