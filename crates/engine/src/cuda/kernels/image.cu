@@ -35,11 +35,12 @@ RESAMPLE(float, 1) RESAMPLE(float, 8) RESAMPLE(bf16, 1) RESAMPLE(bf16, 8)
 template <class T>
 __device__ int window_argmax(const T* image, int h, int w, int c, int y, int x, int channel, int kernel, int stride, int pad) {
     int best = -1;
+    float most = 0.0f;
     for (int iy = max(y * stride - pad, 0); iy < min(y * stride + kernel - pad, h); iy++)
         for (int ix = max(x * stride - pad, 0); ix < min(x * stride + kernel - pad, w); ix++) {
             int at = (iy * w + ix) * c + channel;
             float v = widen(image[at]);
-            if (best < 0 || v > widen(image[best]) || v != v) best = at;
+            if (best < 0 || v > most || v != v) best = at, most = v;
         }
     return best;
 }
@@ -47,9 +48,9 @@ __device__ int window_argmax(const T* image, int h, int w, int c, int y, int x, 
     extern "C" __global__ void max_pool_##T(T* out, const T* x, i64 n, int h, int w, int oh, int ow, int c, int kernel,\
                                             int stride, int pad) {                                                     \
         FOR_EACH(i, n) {                                                                                               \
-            i64 rest = i / c / ow;                                                                                     \
-            const T* image = x + rest / oh * h * w * c;                                                                \
-            out[i] = image[window_argmax(image, h, w, c, rest % oh, i / c % ow, i % c, kernel, stride, pad)];          \
+            u32 at = (u32)i / (u32)c, channel = (u32)i % (u32)c, ox = at % (u32)ow, rest = at / (u32)ow;               \
+            const T* image = x + (i64)(rest / (u32)oh) * h * w * c;                                                    \
+            out[i] = image[window_argmax(image, h, w, c, rest % (u32)oh, ox, channel, kernel, stride, pad)];           \
         }                                                                                                              \
     }                                                                                                                  \
     extern "C" __global__ void max_pool_gradient_##T(T* dx, const T* x, const T* dy, i64 n, int h, int w, int oh,      \
