@@ -18,14 +18,19 @@ impl<'a, T: Scalar> View<'a, T> {
         View { data, row_stride: width, col_stride: 1 }
     }
 
+    /// Element (i, j) at `i * row_stride + j * col_stride`.
+    pub fn strided(data: &'a [T], row_stride: usize, col_stride: usize) -> Self {
+        View { data, row_stride, col_stride }
+    }
+
+    /// From element (i, j) on.
+    pub fn from(self, i: usize, j: usize) -> Self {
+        View { data: &self.data[i * self.row_stride + j * self.col_stride..], ..self }
+    }
+
     /// The transpose.
     pub fn transposed(self) -> Self {
         View { data: self.data, row_stride: self.col_stride, col_stride: self.row_stride }
-    }
-
-    /// Without the first `rows` rows.
-    pub fn skip_rows(self, rows: usize) -> Self {
-        View { data: &self.data[rows * self.row_stride..], ..self }
     }
 
     /// Either the matrix or its transpose.
@@ -66,6 +71,17 @@ pub fn pack<T: Scalar>(b: View<T>, depth: usize, columns: usize) -> Panels<T> {
 
 /// `out = alpha * a b`, where `a` is `m` x `depth` and `out` row-major `m` x `columns`.
 pub fn multiply<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
+    each_product(a, m, b, out, |out, value| *out = alpha * value);
+}
+
+/// `out += a b`.
+pub fn multiply_add<T: Scalar>(a: View<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
+    each_product(a, m, b, out, |out, value| *out += value);
+}
+
+/// Hands each element of `out` and of `a b` to `store`.
+#[inline(always)]
+fn each_product<T: Scalar>(a: View<T>, m: usize, b: &Panels<T>, out: &mut [T], store: impl Fn(&mut T, T)) {
     let (depth, n) = (b.depth, b.columns);
     assert!(out.len() == m * n && m > 0 && a.data.len() > (m - 1) * a.row_stride + (depth - 1) * a.col_stride);
     // The tile wants rows with consecutive values.
@@ -90,7 +106,7 @@ pub fn multiply<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &
             for i in 0..height {
                 let to = (first + i) * n + column;
                 for (out, &value) in out[to..to + width].iter_mut().zip(&tile[i * T::NR..]) {
-                    *out = alpha * value;
+                    store(out, value);
                 }
             }
         }

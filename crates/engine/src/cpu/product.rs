@@ -1,6 +1,7 @@
-//! Inner products between the rows of two matrices, on all cores: distances, kernels and covariances are made of them.
+//! Matrix products on all cores: distances, kernels and covariances are made of them.
 
-use super::gemm::{View, multiply, pack};
+pub use super::gemm::View;
+use super::gemm::{multiply, multiply_add, pack};
 use crate::Scalar;
 use rayon::prelude::*;
 
@@ -24,6 +25,42 @@ pub fn inner_products<T: Scalar>(a: &[T], b: &[T], depth: usize, out: &mut [T]) 
     out.par_chunks_mut(BAND * columns).zip(a.par_chunks(BAND * depth)).for_each(|(out, a)| {
         multiply(T::ONE, View::rows(a, depth), a.len() / depth, &panels, out);
     });
+}
+
+/// Depth of the parts of a product that are added up: two panels and eight rows stay in the first-level cache.
+const DEPTH: usize = 256;
+/// Below this many multiplications threads cost more than they bring.
+const PARALLEL_FROM: usize = 1 << 18;
+
+/// Adds `a b` to the row-major `out`, for `a` of `rows` x `depth` and `b` of `depth` x `columns`.
+///
+/// The result does not depend on the number of threads.
+///
+/// # Panics
+/// If a slice is too short for its shape: a mistake of the caller.
+pub fn add_product<T: Scalar>(
+    a: View<T>,
+    b: View<T>,
+    [rows, depth, columns]: [usize; 3],
+    out: &mut [T],
+    parallel: bool,
+) {
+    assert_eq!(out.len(), rows * columns, "one output for each row and column");
+    if out.is_empty() {
+        return;
+    }
+    for start in (0..depth).step_by(DEPTH) {
+        let part = DEPTH.min(depth - start);
+        let panels = pack(b.from(start, 0), part, columns);
+        let band = |(index, out): (usize, &mut [T])| {
+            multiply_add(a.from(index * BAND, start), out.len() / columns, &panels, out);
+        };
+        if parallel && rows * depth * columns >= PARALLEL_FROM {
+            out.par_chunks_mut(BAND * columns).enumerate().for_each(band);
+        } else {
+            out.chunks_mut(BAND * columns).enumerate().for_each(band);
+        }
+    }
 }
 
 #[cfg(test)]

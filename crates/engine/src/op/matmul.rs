@@ -134,7 +134,7 @@ impl Operation for Matmul {
             let panels = pack(right(b), k, n);
             let a = left(a);
             call.outputs[0].par_chunks_mut(ROWS_PER_TASK * n).enumerate().for_each(|(task, out)| {
-                multiply(T::ONE, a.skip_rows(task * ROWS_PER_TASK), out.len() / n, &panels, out);
+                multiply(T::ONE, a.from(task * ROWS_PER_TASK, 0), out.len() / n, &panels, out);
             });
             return;
         }

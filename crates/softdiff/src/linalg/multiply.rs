@@ -1,17 +1,7 @@
-//! Matrix multiplication: packed panels and a register tile that the compiler vectorises.
+//! Matrix multiplication, by the engine.
 
 use super::Matrix;
-use rayon::prelude::*;
-
-/// Rows and columns of the register tile.
-const TILE_ROWS: usize = 4;
-const TILE_COLS: usize = 4;
-/// Depth of one packed block: a tile's two panels stay in the first-level cache.
-const DEPTH: usize = 256;
-/// Rows of the output given to one thread at a time.
-const BAND: usize = 64;
-/// Below this many multiplications threads cost more than they bring.
-const PARALLEL_FROM: usize = 1 << 18;
+use softdiff_engine::cpu::product;
 
 /// A matrix seen through strides, so that a transpose needs no copy.
 #[derive(Clone, Copy)]
@@ -35,85 +25,13 @@ impl<'a> View<'a> {
     pub fn transposed(self) -> Self {
         View { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
-
-    fn at(&self, i: usize, j: usize) -> f64 {
-        self.data[i * self.row_stride + j * self.col_stride]
-    }
 }
 
 /// Adds `a * b` to the row-major `out`.
 pub(crate) fn multiply_into(a: View<'_>, b: View<'_>, out: &mut [f64], parallel: bool) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
-    assert_eq!(out.len(), a.rows * b.cols, "output of a product has the wrong size");
-    if out.is_empty() || a.cols == 0 {
-        return;
-    }
-    let parallel = parallel && a.rows * a.cols * b.cols >= PARALLEL_FROM;
-    let mut packed = Vec::new();
-    for start in (0..a.cols).step_by(DEPTH) {
-        let depth = DEPTH.min(a.cols - start);
-        pack_columns(b, start, depth, &mut packed);
-        let band = |(index, rows): (usize, &mut [f64])| {
-            multiply_band(a, index * BAND, start, depth, &packed, b.cols, rows);
-        };
-        if parallel {
-            out.par_chunks_mut(BAND * b.cols).enumerate().for_each(band);
-        } else {
-            out.chunks_mut(BAND * b.cols).enumerate().for_each(band);
-        }
-    }
-}
-
-/// Columns of `b` in groups of `TILE_COLS`, each group depth by depth, padded with zeros.
-fn pack_columns(b: View<'_>, start: usize, depth: usize, packed: &mut Vec<f64>) {
-    packed.clear();
-    packed.reserve(b.cols.next_multiple_of(TILE_COLS) * depth);
-    for j in (0..b.cols).step_by(TILE_COLS) {
-        for k in start..start + depth {
-            for col in j..j + TILE_COLS {
-                packed.push(if col < b.cols { b.at(k, col) } else { 0.0 });
-            }
-        }
-    }
-}
-
-fn multiply_band(a: View<'_>, first: usize, start: usize, depth: usize, packed: &[f64], cols: usize, out: &mut [f64]) {
-    let rows = out.len() / cols;
-    let mut left = vec![0.0; depth * TILE_ROWS];
-    for i in (0..rows).step_by(TILE_ROWS) {
-        let height = TILE_ROWS.min(rows - i);
-        for (k, slot) in left.as_chunks_mut::<TILE_ROWS>().0.iter_mut().enumerate() {
-            for (r, value) in slot.iter_mut().enumerate() {
-                *value = if r < height { a.at(first + i + r, start + k) } else { 0.0 };
-            }
-        }
-        for (panel, right) in packed.chunks_exact(depth * TILE_COLS).enumerate() {
-            let tile = multiply_tile(&left, right);
-            let j = panel * TILE_COLS;
-            let width = TILE_COLS.min(cols - j);
-            for (r, sums) in tile.iter().enumerate().take(height) {
-                let row = &mut out[(i + r) * cols + j..][..width];
-                for (o, s) in row.iter_mut().zip(sums) {
-                    *o += s;
-                }
-            }
-        }
-    }
-}
-
-#[inline]
-fn multiply_tile(left: &[f64], right: &[f64]) -> [[f64; TILE_COLS]; TILE_ROWS] {
-    let mut sums = [[0.0; TILE_COLS]; TILE_ROWS];
-    let (left, _) = left.as_chunks::<TILE_ROWS>();
-    let (right, _) = right.as_chunks::<TILE_COLS>();
-    for (a, b) in left.iter().zip(right) {
-        for r in 0..TILE_ROWS {
-            for c in 0..TILE_COLS {
-                sums[r][c] += a[r] * b[c];
-            }
-        }
-    }
-    sums
+    let [left, right] = [a, b].map(|v| product::View::strided(v.data, v.row_stride, v.col_stride));
+    product::add_product(left, right, [a.rows, a.cols, b.cols], out, parallel);
 }
 
 #[cfg(test)]
