@@ -14,7 +14,7 @@ pub use mixture::{Component, Mixture};
 pub use modes::Modes;
 
 use crate::corruption::{CorruptionError, Shape};
-use crate::linalg::{LinalgError, Matrix};
+use crate::linalg::LinalgError;
 use crate::path::{Path, PathError};
 use crate::random::Stream;
 use rayon::prelude::*;
@@ -112,13 +112,22 @@ impl Prior {
     pub fn fitted(path: &Path, images: &[f64], modes: usize, components: usize, seed: u64) -> Result<Self, PriorError> {
         let shape = path.shape();
         let last = path.at(1.0)?;
-        let corrupted = last.map.apply_batch(shape, images)?;
-        let modes = Modes::leading(shape, &last.map, &corrupted, modes)?;
-        let coefficients = modes.coefficients(&corrupted);
+        shape.count(images)?;
+        // Linear maps commute with means and inner products: where the modes are known beforehand, only these are corrupted.
+        let (modes, coefficients, mean) = match Modes::of_map(shape, &last.map, modes)? {
+            Some(known) => {
+                let coefficients = known.coefficients_of_clean(&last.map, images)?;
+                let mean = last.map.apply(shape, &mean_image(shape, images))?;
+                (known, coefficients, mean)
+            }
+            None => {
+                let corrupted = last.map.apply_batch(shape, images)?;
+                let modes = Modes::leading(shape, &last.map, &corrupted, modes)?;
+                let coefficients = modes.coefficients(&corrupted);
+                (modes, coefficients, mean_image(shape, &corrupted))
+            }
+        };
         let mixture = Mixture::fit(&coefficients, components, seed)?;
-        let count = shape.count(&corrupted)?;
-        let batch = Matrix::from_vec(count, shape.len(), corrupted)?;
-        let mean = batch.row_mean();
         let spanned = modes.image(&modes.coefficients(&mean).into_values());
         let offset = mean.iter().zip(&spanned).map(|(m, s)| m - s).collect();
         Ok(Prior { shape, sigma: last.sigma, signal: Signal::Modes { modes, mixture, offset } })
@@ -159,4 +168,19 @@ impl Prior {
         });
         samples
     }
+}
+
+/// The mean of some images, summed in groups whose order is fixed.
+fn mean_image(shape: Shape, images: &[f64]) -> Vec<f64> {
+    const GROUP: usize = 1024;
+    let sum_of = |images: &[f64]| {
+        let mut sum = vec![0.0; shape.len()];
+        for image in images.chunks_exact(shape.len()) {
+            sum.iter_mut().zip(image).for_each(|(s, v)| *s += v);
+        }
+        sum
+    };
+    let groups: Vec<Vec<f64>> = images.par_chunks(GROUP * shape.len()).map(sum_of).collect();
+    let count = (images.len() / shape.len()).max(1) as f64;
+    sum_of(&groups.concat()).into_iter().map(|sum| sum / count).collect()
 }

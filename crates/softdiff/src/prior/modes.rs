@@ -2,7 +2,8 @@
 
 use super::PriorError;
 use crate::corruption::{LinearMap, Shape};
-use crate::linalg::{Matrix, SymmetricEigen, dot};
+use crate::linalg::{Matrix, SymmetricEigen};
+use rayon::prelude::*;
 
 /// Orthonormal images of one channel; coefficients are taken for every channel.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,17 @@ impl Modes {
     /// For separable and spectral maps these are products of one-dimensional singular vectors, ordered by their gain;
     /// for any other map, principal components of the corrupted images themselves.
     pub fn leading(shape: Shape, map: &LinearMap, corrupted: &[f64], count: usize) -> Result<Self, PriorError> {
+        match Self::of_map(shape, map, count)? {
+            Some(modes) => Ok(modes),
+            None => {
+                let (basis, gains) = principal_components(shape, corrupted, count)?;
+                Ok(Modes { shape, basis, gains })
+            }
+        }
+    }
+
+    /// Those that the map alone tells.
+    pub(super) fn of_map(shape: Shape, map: &LinearMap, count: usize) -> Result<Option<Self>, PriorError> {
         let pixels = shape.pixels();
         if count == 0 {
             return Err(PriorError::Zero { what: "the number of modes" });
@@ -34,9 +46,19 @@ impl Modes {
                 products(&rows.1, &cols.1, &gains, count)
             }
             LinearMap::Spectral { rows, cols, gains } => products(rows, cols, gains, count),
-            _ => principal_components(shape, corrupted, count)?,
+            _ => return Ok(None),
         };
-        Ok(Modes { shape, basis, gains })
+        Ok(Some(Modes { shape, basis, gains }))
+    }
+
+    /// The coefficients of `map` applied to clean images, by `<b, C x> = <C^T b, x>`, for a map that treats channels alike.
+    pub(super) fn coefficients_of_clean(&self, map: &LinearMap, images: &[f64]) -> Result<Matrix, PriorError> {
+        let plane = Shape { channels: 1, ..self.shape };
+        let mut behind = self.clone();
+        for mode in 0..self.count() {
+            behind.basis.row_mut(mode).copy_from_slice(&map.adjoint(plane, self.basis.row(mode))?);
+        }
+        Ok(behind.coefficients(images))
     }
 
     pub(super) fn from_parts(shape: Shape, basis: Matrix, gains: Vec<f64>) -> Self {
@@ -60,16 +82,22 @@ impl Modes {
 
     /// Coefficients of images, a row for each: mode by mode, channels within a mode.
     pub fn coefficients(&self, images: &[f64]) -> Matrix {
-        let channels = self.shape.channels;
-        let mut coefficients = Matrix::zeros(images.len() / self.shape.len(), self.count() * channels);
-        for (index, image) in images.chunks_exact(self.shape.len()).enumerate() {
-            for channel in 0..channels {
-                let plane: Vec<f64> = image.iter().skip(channel).step_by(channels).copied().collect();
-                for mode in 0..self.count() {
-                    coefficients[(index, mode * channels + channel)] = dot(self.basis.row(mode), &plane);
+        let (channels, count) = (self.shape.channels, self.count());
+        let mut coefficients = Matrix::zeros(images.len() / self.shape.len(), count * channels);
+        let by_pixel = self.basis.transposed();
+        let rows = coefficients.values_mut().par_chunks_exact_mut(count * channels);
+        rows.zip(images.par_chunks_exact(self.shape.len())).for_each(|(row, image)| {
+            // Channel by channel while they are summed, so that the modes lie together.
+            let mut sums = vec![0.0; count * channels];
+            for (pixel, values) in image.chunks_exact(channels).enumerate() {
+                for (sums, value) in sums.chunks_exact_mut(count).zip(values) {
+                    sums.iter_mut().zip(by_pixel.row(pixel)).for_each(|(sum, weight)| *sum += weight * value);
                 }
             }
-        }
+            for (index, value) in row.iter_mut().enumerate() {
+                *value = sums[index % channels * count + index / channels];
+            }
+        });
         coefficients
     }
 

@@ -50,11 +50,16 @@ pub fn plan(
         return Err(ScheduleError::Images { found: available, needed: request.images.max(1) });
     }
     let seeds: Vec<u64> = (0..request.resamplings.max(1) as u64).map(|k| request.seed.wrapping_add(k)).collect();
-    let mut runs = Vec::with_capacity(seeds.len());
-    for &seed in &seeds {
-        let images = choose(source, corruption.shape().len(), request.images, seed);
-        runs.push(choose_knots(corruption, &images, request, progress)?);
-    }
+    let measure = || {
+        let run = |&seed: &u64| {
+            let images = choose(source, corruption.shape().len(), request.images, seed);
+            choose_knots(corruption, &images, request, progress)
+        };
+        seeds.iter().map(run).collect::<Result<Vec<_>, _>>()
+    };
+    // The hash takes one thread seconds, in which the others measure.
+    let (hash, runs) = rayon::join(|| crate::hash::of_values(source), measure);
+    let mut runs = runs?;
     let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
     let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
     let unconverged = runs.iter().map(|run| run.unconverged).sum();
@@ -67,7 +72,7 @@ pub fn plan(
         metric: request.metric,
         data: DataRecord {
             source: request.source.clone(),
-            hash: crate::hash::to_text(crate::hash::of_values(source)),
+            hash: crate::hash::to_text(hash),
             available,
             images: request.images,
             seed: request.seed,

@@ -12,6 +12,7 @@ use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder, RunLock};
 use crate::sampler::{SamplerError, Sampling, by_name};
 use crate::schedule::{Schedule, ScheduleError, plan};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use softdiff_engine::cuda::Numbers;
 use std::path::{Path as FilePath, PathBuf};
@@ -108,7 +109,7 @@ impl Prepared {
         let shape = Shape::new(dataset.height(), dataset.width(), dataset.channels());
         let network = recipe.network(shape)?;
         check_data(&recipe, &dataset, shape, folder, lock)?;
-        let values = || -> Vec<f64> { dataset.pixels().iter().map(|&byte| f64::from(byte) / 255.0).collect() };
+        let values = || -> Vec<f64> { dataset.pixels().par_iter().map(|&byte| f64::from(byte) / 255.0).collect() };
         let schedule = match read_schedule(folder)? {
             Some(schedule) => Some(schedule),
             None => {
