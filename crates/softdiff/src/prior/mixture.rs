@@ -1,7 +1,7 @@
 //! A mixture of Gaussians with full covariances, fitted by expectation and maximisation.
 
 use super::PriorError;
-use crate::linalg::{Cholesky, LinalgError, Matrix, dot, squared_distance};
+use crate::linalg::{Cholesky, LinalgError, Matrix, View, dot, multiply_into, squared_distance};
 use crate::random::Stream;
 use rayon::prelude::*;
 
@@ -10,6 +10,8 @@ const MAX_ITERATIONS: usize = 200;
 const TOLERANCE: f64 = 1e-4;
 /// Part of the mean variance added to every variance, so that no component collapses onto a point.
 const RIDGE: f64 = 1e-6;
+/// Points that are worked on together: few enough to stay in a core's cache.
+const BLOCK: usize = 512;
 
 /// One Gaussian of a mixture.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,50 +104,97 @@ impl Mixture {
 
     /// The share of each component in each point, and the mean log-likelihood.
     fn expected_shares(&self, points: &Matrix) -> Result<(Matrix, f64), PriorError> {
-        let constant = -0.5 * points.cols() as f64 * std::f64::consts::TAU.ln();
-        let of_component = |component: &Component| -> Result<Vec<f64>, PriorError> {
+        let (dimensions, count) = (points.cols(), self.components.len());
+        let constant = -0.5 * dimensions as f64 * std::f64::consts::TAU.ln();
+        let whitening = |component: &Component| -> Result<(Matrix, f64), PriorError> {
             let factor = Cholesky::new(&component.covariance)?;
-            let white = points.centred(&component.mean).times_transposed(&factor.inverse_lower());
-            let rest = component.weight.ln() + constant - 0.5 * factor.log_determinant();
-            Ok((0..points.rows()).map(|i| rest - 0.5 * dot(white.row(i), white.row(i))).collect())
+            Ok((factor.inverse_lower(), component.weight.ln() + constant - 0.5 * factor.log_determinant()))
         };
-        let logs: Vec<Vec<f64>> = self.components.par_iter().map(of_component).collect::<Result<_, _>>()?;
-        let mut shares = Matrix::zeros(points.rows(), self.components.len());
-        let mut likelihood = 0.0;
-        for i in 0..points.rows() {
-            let top = logs.iter().map(|logs| logs[i]).fold(f64::MIN, f64::max);
-            let row = shares.row_mut(i);
-            row.iter_mut().zip(&logs).for_each(|(share, logs)| *share = (logs[i] - top).exp());
-            let sum: f64 = row.iter().sum();
-            row.iter_mut().for_each(|share| *share /= sum);
-            likelihood += top + sum.ln();
-        }
-        Ok((shares, likelihood / points.rows() as f64))
+        let whitenings = self.components.par_iter().map(whitening).collect::<Result<Vec<_>, _>>()?;
+        let mut shares = Matrix::zeros(points.rows(), count);
+        let mut likelihoods = vec![0.0; points.rows()];
+        let blocks = shares.values_mut().par_chunks_mut(BLOCK * count).zip(likelihoods.par_chunks_mut(BLOCK));
+        blocks.zip(points.values().par_chunks(BLOCK * dimensions)).for_each(|((shares, likelihoods), points)| {
+            for (k, (component, (inverse, rest))) in self.components.iter().zip(&whitenings).enumerate() {
+                let mut centred = points.to_vec();
+                for row in centred.chunks_exact_mut(dimensions) {
+                    row.iter_mut().zip(&component.mean).for_each(|(x, mean)| *x -= mean);
+                }
+                let mut white = vec![0.0; centred.len()];
+                let rows = View::new(&centred, likelihoods.len(), dimensions);
+                multiply_into(rows, View::of(inverse).transposed(), &mut white, false);
+                for (shares, white) in shares.chunks_exact_mut(count).zip(white.chunks_exact(dimensions)) {
+                    shares[k] = rest - 0.5 * dot(white, white);
+                }
+            }
+            for (row, likelihood) in shares.chunks_exact_mut(count).zip(likelihoods) {
+                let top = row.iter().copied().fold(f64::MIN, f64::max);
+                row.iter_mut().for_each(|share| *share = (*share - top).exp());
+                let sum: f64 = row.iter().sum();
+                row.iter_mut().for_each(|share| *share /= sum);
+                *likelihood = top + sum.ln();
+            }
+        });
+        Ok((shares, likelihoods.iter().sum::<f64>() / points.rows() as f64))
     }
 }
 
-/// The mixture that the shares make most likely.
+/// The mixture that the shares make most likely. Sums over points are sums over blocks, in their order.
 fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, PriorError> {
-    let (images, dimensions) = (points.rows(), points.cols());
-    let component = |k: usize| -> Result<Component, PriorError> {
-        let total: f64 = (0..images).map(|i| shares[(i, k)]).sum::<f64>().max(f64::MIN_POSITIVE);
-        // In many dimensions most points have no share in most components, to the last digit.
-        let parts =
-            (0..images).map(|i| (i, shares[(i, k)] / total)).filter(|(_, part)| *part > f64::EPSILON * f64::EPSILON);
-        let parts: Vec<(usize, f64)> = parts.collect();
-        let mut mean = vec![0.0; dimensions];
-        for &(i, part) in &parts {
-            mean.iter_mut().zip(points.row(i)).for_each(|(mean, x)| *mean += part * x);
+    let (images, dimensions, count) = (points.rows(), points.cols(), shares.cols());
+    let blocks = || {
+        let points = points.values().par_chunks(BLOCK * dimensions);
+        points.zip(shares.values().par_chunks(BLOCK * count)).map(|(points, shares)| {
+            let rows = shares.len() / count;
+            (View::new(points, rows, dimensions), View::new(shares, rows, count))
+        })
+    };
+    let total_of = |parts: Vec<Vec<f64>>| {
+        let mut total = vec![0.0; parts.first().map_or(0, Vec::len)];
+        parts.iter().for_each(|part| total.iter_mut().zip(part).for_each(|(total, v)| *total += v));
+        total
+    };
+    let mut totals = vec![0.0; count];
+    for row in shares.values().chunks_exact(count) {
+        totals.iter_mut().zip(row).for_each(|(total, share)| *total += share);
+    }
+    totals.iter_mut().for_each(|total| *total = total.max(f64::MIN_POSITIVE));
+    let weighted_sums = blocks().map(|(points, shares)| {
+        let mut sums = vec![0.0; count * dimensions];
+        multiply_into(shares.transposed(), points, &mut sums, false);
+        sums
+    });
+    let mut means = total_of(weighted_sums.collect());
+    for (mean, total) in means.chunks_exact_mut(dimensions).zip(&totals) {
+        mean.iter_mut().for_each(|m| *m /= total);
+    }
+    let scatter = |(points, shares): (View<'_>, View<'_>)| {
+        let mut sums = vec![0.0; count * dimensions * dimensions];
+        for (k, sums) in sums.chunks_exact_mut(dimensions * dimensions).enumerate() {
+            let mean = &means[k * dimensions..][..dimensions];
+            let mut weighted = Vec::with_capacity(points.data.len());
+            for (x, shares) in points.data.chunks_exact(dimensions).zip(shares.data.chunks_exact(count)) {
+                let part = shares[k] / totals[k];
+                // In many dimensions most points have no share in most components, to the last digit.
+                if part > f64::EPSILON * f64::EPSILON {
+                    weighted.extend(x.iter().zip(mean).map(|(x, mean)| part.sqrt() * (x - mean)));
+                }
+            }
+            let rows = View::new(&weighted, weighted.len() / dimensions, dimensions);
+            multiply_into(rows.transposed(), rows, sums, false);
         }
-        let weighted =
-            Matrix::from_fn(parts.len(), dimensions, |p, j| parts[p].1.sqrt() * (points[(parts[p].0, j)] - mean[j]));
-        let mut covariance = weighted.transposed_times(&weighted);
+        sums
+    };
+    let scatters = total_of(blocks().map(scatter).collect());
+    let component = |k: usize| -> Result<Component, PriorError> {
+        let scatter = scatters[k * dimensions * dimensions..][..dimensions * dimensions].to_vec();
+        let mut covariance = Matrix::from_vec(dimensions, dimensions, scatter)?;
         for j in 0..dimensions {
             covariance[(j, j)] += ridge;
         }
-        Ok(Component::new(total / images as f64, mean, covariance)?)
+        Ok(Component::new(totals[k] / images as f64, means[k * dimensions..][..dimensions].to_vec(), covariance)?)
     };
-    let components = (0..shares.cols()).into_par_iter().map(component).collect::<Result<Vec<_>, _>>()?;
+    let components = (0..count).into_par_iter().map(component).collect::<Result<Vec<_>, _>>()?;
     Ok(Mixture { components, log_likelihood: f64::NEG_INFINITY, iterations: 0, converged: false })
 }
 
@@ -155,12 +204,12 @@ fn nearest_centre_shares(points: &Matrix, count: usize, seed: u64) -> Matrix {
     let mut nearest = vec![(f64::INFINITY, 0); points.rows()];
     let mut centre = stream.below(points.rows());
     for k in 0..count {
-        for (i, best) in nearest.iter_mut().enumerate() {
+        nearest.par_iter_mut().enumerate().for_each(|(i, best)| {
             let distance = squared_distance(points.row(i), points.row(centre));
             if distance < best.0 {
                 *best = (distance, k);
             }
-        }
+        });
         let total: f64 = nearest.iter().map(|(d, _)| d).sum();
         let mut left = stream.uniform() * total;
         centre = nearest
