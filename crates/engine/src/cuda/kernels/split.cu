@@ -31,9 +31,10 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
     asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(at) : "l"(p));
     return at;
 }
-// Sixteen bytes to shared memory, later; zeros unless `there`.
+// Sixteen bytes to shared memory, later; zeros unless `there`. Through the first cache: neighbouring taps and blocks read
+// the same again.
 __device__ __forceinline__ void fetch16(u32 to, const void* from, bool there) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 __device__ __forceinline__ void fetch_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> __device__ __forceinline__ void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -61,11 +62,12 @@ extern "C" __global__ void split_weights(uint4* out, const float4* w, i64 fours)
 
 // Along a sum of 16, a thread's share is four neighbours instead of the two pairs that the instruction means: the order
 // of a sum is free if both factors have the same.
-template <int NT, int STAGES>
+template <int NT>
 __device__ void split_conv(float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width,
                            int channels, int out_height, int out_width, int filters, int rows, int columns, int stride_y,
                            int stride_x, int pad_y, int pad_x, int relu) {
-    constexpr int BM = 128, BN = 8 * NT;
+    // Two steps on their way hide the memory's delay; more would take from the first cache.
+    constexpr int BM = 128, BN = 8 * NT, STAGES = 3;
     __shared__ float4 image[STAGES][BM * 4];
     __shared__ uint4 weight[STAGES][BN * 4];
     int columns_of_blocks = (filters + BN - 1) / BN;
@@ -73,10 +75,8 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
     int first_filter = blockIdx.x % columns_of_blocks * BN, first_pixel = blockIdx.x / columns_of_blocks * BM;
     int part = threadIdx.x % 4, row = threadIdx.x / 4;
 
-    // Where the windows of this thread's four pixels begin, and where its share of their current tap lies.
+    // Where the windows of this thread's four pixels begin.
     int top[4], left[4], start[4];
-    const float* from[4];
-    bool inside[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         u32 pixel = first_pixel + row + 32 * i, column = pixel % (u32)out_width, rest = pixel / (u32)out_width;
@@ -86,46 +86,34 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
         // Beyond the last pixel nothing is in the image.
         if (pixel >= (u32)pixels) top[i] = -0x40000000;
     }
-    int tiles = rows * columns * channels / 16, channel = 0, tap_y = 0, tap_x = 0;
-    auto move_to_tap = [&]() {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            inside[i] = (u32)(top[i] + tap_y) < (u32)height && (u32)(left[i] + tap_x) < (u32)width;
-            from[i] = inside[i] ? x + (start[i] + (tap_y * width + tap_x) * channels) : x;
-        }
-    };
-    move_to_tap();
     constexpr int FILTER_ROWS = (BN + 31) / 32;
-    const uint4* weight_from[FILTER_ROWS];
+    int depth = rows * columns * channels, weight_start[FILTER_ROWS];
 #pragma unroll
-    for (int i = 0; i < FILTER_ROWS; i++) {
-        int filter = first_filter + row + 32 * i;
-        weight_from[i] = w + (i64)(filter < filters ? filter : 0) * tiles * 4 + part;
-    }
+    for (int i = 0; i < FILTER_ROWS; i++) weight_start[i] = (first_filter + row + 32 * i) * (depth / 4) + part;
     u32 image_to = shared_address(&image[0][row * 4 + part]), weight_to = shared_address(&weight[0][row * 4 + part]);
-    int fetched = 0, next_slot = 0;
+    // All taps of 16 channels before the next 16, so that what taps share is still near.
+    int tiles = depth / 16, fetched = 0, next_slot = 0, channel = 0, tap_y = 0, tap_x = 0;
+    int offset = 0, weight_offset = 0;
     auto fetch = [&]() {
         if (fetched++ < tiles) {
             u32 to = image_to + next_slot * (int)sizeof(image[0]);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                fetch16(to + 32 * 64 * i, from[i], inside[i]);
-                // Outside it stays where it is, which is inside the memory.
-                from[i] += inside[i] ? 16 : 0;
+                bool there = (u32)(top[i] + tap_y) < (u32)height && (u32)(left[i] + tap_x) < (u32)width;
+                fetch16(to + 32 * 64 * i, x + (start[i] + offset), there);
             }
             to = weight_to + next_slot * (int)sizeof(weight[0]);
 #pragma unroll
             for (int i = 0; i < FILTER_ROWS; i++) {
                 int filter = row + 32 * i;
-                if (BN % 32 == 0 || filter < BN) fetch16(to + 32 * 64 * i, weight_from[i], first_filter + filter < filters);
-                weight_from[i] += 4;
+                bool there = first_filter + filter < filters;
+                if (BN % 32 == 0 || filter < BN) fetch16(to + 32 * 64 * i, w + (weight_start[i] + weight_offset), there);
             }
             next_slot = next_slot + 1 == STAGES ? 0 : next_slot + 1;
-            channel += 16;
-            if (channel == channels) {
-                channel = 0;
-                if (++tap_x == columns) tap_x = 0, tap_y++;
-                move_to_tap();
+            offset += channels, weight_offset += channels / 4;
+            if (++tap_x == columns) {
+                tap_x = 0, offset += (width - columns) * channels;
+                if (++tap_y == rows) tap_y = 0, channel += 16, offset = channel, weight_offset = channel / 4;
             }
         }
         fetch_end();
@@ -185,13 +173,12 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
         }
     }
 }
-#define SPLIT_CONV(NT, STAGES)                                                                                         \
+#define SPLIT_CONV(NT)                                                                                                 \
     extern "C" __global__ void __launch_bounds__(128) split_conv_##NT(                                                 \
         float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width, int channels,  \
         int out_height, int out_width, int filters, int rows, int columns, int stride_y, int stride_x, int pad_y,      \
         int pad_x, int relu) {                                                                                         \
-        split_conv<NT, STAGES>(y, x, w, bias, pixels, height, width, channels, out_height, out_width, filters, rows,   \
-                               columns, stride_y, stride_x, pad_y, pad_x, relu);                                       \
+        split_conv<NT>(y, x, w, bias, pixels, height, width, channels, out_height, out_width, filters, rows, columns,  \
+                       stride_y, stride_x, pad_y, pad_x, relu);                                                        \
     }
-// As many stages as 48 KiB hold.
-SPLIT_CONV(4, 4) SPLIT_CONV(6, 4) SPLIT_CONV(8, 4) SPLIT_CONV(12, 3)
+SPLIT_CONV(4) SPLIT_CONV(6) SPLIT_CONV(8) SPLIT_CONV(12)

@@ -35,8 +35,9 @@ impl Lowering<'_> {
     pub(super) fn split_conv(&mut self, op: &Conv2d, g: &Geometry, io: &Io) -> Result<()> {
         let fours = weights(g) / 4;
         self.each("split_weights", fours, &[io.scratch, io.ins[1], fours as u64])?;
-        let covered = |block: usize| g.filters.next_multiple_of(block);
-        let block = FILTERS.into_iter().min_by_key(|&block| covered(block)).unwrap_or(FILTERS[0]);
+        // A block costs its filters, and as much as some 32 more for its pixels.
+        let cost = |block: usize| g.filters.div_ceil(block) * (block + 32);
+        let block = FILTERS.into_iter().min_by_key(|&block| cost(block)).unwrap_or(FILTERS[0]);
         let pixels = g.batch * g.rows.output * g.cols.output;
         let blocks = pixels.div_ceil(PIXELS) * g.filters.div_ceil(block);
         let mut arguments = vec![io.outs[0], io.ins[0], io.scratch, if op.bias { io.ins[2] } else { 0 }];
