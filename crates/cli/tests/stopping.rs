@@ -112,3 +112,25 @@ fn a_second_process_on_the_same_run_is_refused_within_a_second() {
     assert!(said.contains("is being written by") && said.contains("hint: wait until it is done"), "{said}");
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
+
+#[test]
+fn a_run_begins_with_the_weights_of_another() {
+    let scratch = Scratch::new("from");
+    let (first, second) = (scratch.path("first"), scratch.path("second"));
+    done(&tiny(&first, &[]));
+    // A rate too small to change any weight.
+    let from = format!("--set=train.from={first}");
+    done(&tiny(&second, &[&from, "--set=train.rate=1e-30"]));
+    let images = |run: &str, weights: &str| {
+        let out = format!("{run}.png");
+        done(&["sample", run, "--weights", weights, "--steps", "3", "--seeds", "0..4", "--out", &out]);
+        bytes(out)
+    };
+    assert!(images(&first, "ema-0.9") == images(&second, "raw"), "the average of the first is where the second began");
+    assert!(images(&first, "raw") != images(&second, "raw"));
+
+    let other = scratch.path("other");
+    let output = softdiff(&tiny(&other, &[&from, "--set=network.channels=16"]));
+    let error = text(&output.stderr);
+    assert!(!output.status.success() && error.contains("train.from: the weights of"), "{error}");
+}

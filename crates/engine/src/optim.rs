@@ -18,6 +18,10 @@ pub struct AdamConfig {
     pub epsilon: f64,
     /// Steps over which the rate grows linearly from 0; 0 for none.
     pub warmup: u64,
+    /// Steps over which the rate falls linearly to 0 at the end; 0 for none.
+    pub cooldown: u64,
+    /// Where a cool-down ends.
+    pub steps: u64,
     /// Largest global norm of the gradient; larger ones are scaled down to it.
     pub clip: Option<f64>,
     /// Decays of the exponential moving averages to keep.
@@ -33,6 +37,8 @@ impl Default for AdamConfig {
             beta2: 0.999,
             epsilon: 1e-8,
             warmup: 5000,
+            cooldown: 0,
+            steps: u64::MAX,
             clip: Some(1.0),
             ema: vec![0.999],
         }
@@ -40,9 +46,11 @@ impl Default for AdamConfig {
 }
 
 impl AdamConfig {
-    /// The learning rate of update number `step`, counted from 0: `rate * min(step / warmup, 1)`.
+    /// The learning rate of update number `step`, counted from 0:
+    /// `rate * min(step / warmup, 1) * min((steps - step) / cooldown, 1)`.
     pub fn rate_at(&self, step: u64) -> f64 {
-        if step >= self.warmup { self.rate } else { self.rate * step as f64 / self.warmup as f64 }
+        let share = |of: u64, whole: u64| if of >= whole { 1.0 } else { of as f64 / whole as f64 };
+        self.rate * share(step, self.warmup) * share(self.steps.saturating_sub(step), self.cooldown)
     }
 }
 
@@ -269,6 +277,17 @@ mod tests {
         assert!((adam.first[0][0] - 0.6).abs() < 1e-15 && (adam.first[0][1] - 0.8).abs() < 1e-15);
         adam.update(&mut p, &[&[0.3, 0.4]]).unwrap();
         assert!((adam.first[0][0] - 0.3).abs() < 1e-15, "a small gradient is left alone");
+    }
+
+    #[test]
+    fn a_cool_down_is_linear_to_zero() {
+        let config = AdamConfig { warmup: 10, cooldown: 40, steps: 100, rate: 2e-4, ..plain() };
+        assert_eq!([config.rate_at(10), config.rate_at(60)], [2e-4, 2e-4]);
+        assert!((config.rate_at(90) - 5e-5).abs() < 1e-18);
+        assert_eq!([config.rate_at(100), config.rate_at(1000)], [0.0, 0.0]);
+        // One that is longer than the training begins within the warm-up.
+        let config = AdamConfig { cooldown: 200, ..config };
+        assert!((config.rate_at(5) - 2e-4 * 0.5 * 95.0 / 200.0).abs() < 1e-18);
     }
 
     #[test]

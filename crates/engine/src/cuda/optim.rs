@@ -130,6 +130,8 @@ impl Adam {
                     count as u64,
                     double(config.rate),
                     double(config.warmup as f64),
+                    double(config.cooldown as f64),
+                    double(config.steps as f64),
                     double(config.beta1),
                     double(config.beta2),
                     double(config.clip.unwrap_or(0.0)),

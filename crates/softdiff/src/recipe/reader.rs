@@ -141,6 +141,14 @@ impl<'a> Reader<'a> {
         Reader { name: self.full(key), place, entries, asked: RefCell::default(), problems: self.problems }
     }
 
+    /// Text, or false for none.
+    pub fn text_or_false(&self, key: &'static str) -> Option<Option<String>> {
+        match self.get(key)?.value {
+            Value::Flag(false) => Some(None),
+            _ => self.text(key).map(Some),
+        }
+    }
+
     pub fn text(&self, key: &'static str) -> Option<String> {
         let node = self.get(key)?;
         match &node.value {

@@ -161,6 +161,7 @@ impl Prepared {
             path: self.path.clone(),
             prior: &self.prior,
             network: self.network.clone(),
+            from: train.from.as_ref().map(PathBuf::from),
             objective: self.recipe.objective,
             adam: self.recipe.adam(),
             seed: self.recipe.seed,

@@ -12,6 +12,7 @@ use softdiff_engine::Params;
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::optim::AdamConfig;
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Everything that decides what is learnt: with the same setup, build and device, every bit is the same.
@@ -24,6 +25,8 @@ pub struct Setup<'a> {
     pub prior: &'a Prior,
     /// The network.
     pub network: UNetConfig,
+    /// A run or model whose weights it begins with; none for new ones.
+    pub from: Option<PathBuf>,
     /// The loss.
     pub objective: Objective,
     /// The optimiser.

@@ -6,13 +6,14 @@ use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TableError};
 use crate::checkpoint::{CheckpointError, Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
 use crate::image::grid;
-use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
+use crate::model::{Condition, Generation, Model, NetworkDenoiser, Predictor, to_bytes};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunError, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
-use softdiff_engine::{Device, Params};
+use softdiff_engine::{Device, Graph, Params};
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Why training ended early.
@@ -25,6 +26,14 @@ pub enum TrainError {
         batch: usize,
         /// Parts asked for.
         parts: usize,
+    },
+    /// Weights to begin with that cannot be had.
+    #[error("train.from: the weights of {} cannot be used", place.display())]
+    From {
+        /// The run or model.
+        place: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
     },
     /// Images the network is not for.
     #[error("the images are {images}, the network is for {network}; set data.size and data.channels, or the network")]
@@ -132,7 +141,13 @@ impl<'a> Trainer<'a> {
                 stored.check_belongs_to(&setup.identity)?;
                 stored.restore(&Params::zeros(&step.graph), &setup.adam)?
             }
-            None => TrainingState::new(Params::initialise(&step.graph, setup.seed), setup.adam.clone()),
+            None => {
+                let params = match &setup.from {
+                    Some(place) => weights_of(place, &step.graph)?,
+                    None => Params::initialise(&step.graph, setup.seed),
+                };
+                TrainingState::new(params, setup.adam.clone())
+            }
         };
         checkpoints.preflight(&state)?;
         let last_good = found.newest.as_ref().map(|stored| folder_name(stored.manifest().step));
@@ -364,6 +379,18 @@ impl<'a> Trainer<'a> {
         self.folder.publish(self.lock, &self.folder.samples().join(&name), &bytes)?;
         self.event(EventKind::Preview { file: format!("samples/{name}") })
     }
+}
+
+/// The weights of another run or model, for this graph.
+fn weights_of(place: &Path, graph: &Graph) -> Result<Params<f32>, TrainError> {
+    let failed = |source: Box<dyn Error + Send + Sync>| TrainError::From { place: place.into(), source };
+    let model = Model::open(place, None).map_err(|error| failed(error.into()))?;
+    let mut params = Params::zeros(graph);
+    for spec in params.specs().to_vec() {
+        let values = model.params.get(&spec.name).and_then(|values| params.set(&spec.name, &spec.shape, values));
+        values.map_err(|error| failed(error.into()))?;
+    }
+    Ok(params)
 }
 
 /// The step's graph for parts of `batch` images.

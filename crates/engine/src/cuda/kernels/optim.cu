@@ -54,7 +54,7 @@ extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, con
 // One block: the global norm, and from it the constants of this update. A loss (if there is one) or a norm that is not
 // finite blocks it.
 extern "C" __global__ void gradient_norm(State* state, const float* squares, int n, double rate, double warmup,
-                                         double beta1, double beta2, double clip, const float* loss, const u32* step,
+                                         double cooldown, double last, double beta1, double beta2, double clip, const float* loss, const u32* step,
                                          int parts) {
     Parts part = {step, parts};
     if (threadIdx.x == 0 && loss) state->loss = (part.first() ? 0.0f : state->loss) + *loss / parts;
@@ -73,6 +73,7 @@ extern "C" __global__ void gradient_norm(State* state, const float* squares, int
     state->skipped = finite ? 0 : state->skipped + 1;
     if (!finite) return;
     if (state->updates < warmup) rate *= state->updates / warmup;
+    if (last - state->updates < cooldown) rate *= fmax(last - state->updates, 0.0) / cooldown;
     state->updates += 1.0;
     state->scale = (float)(clip > 0.0 ? clip / fmax(norm, clip) : 1.0);
     state->step = (float)(rate / (1.0 - pow(beta1, state->updates)));

@@ -38,7 +38,15 @@ fn learner(
     let gradients = g.parameter_gradients(loss)?;
     let (params, adam) = from.unwrap_or_else(|| {
         let params = Params::initialise(&g, 5);
-        let config = AdamConfig { rate: 1e-2, warmup: 2, epsilon: 1e-3, ema: vec![0.9], ..AdamConfig::default() };
+        let config = AdamConfig {
+            rate: 1e-2,
+            warmup: 2,
+            cooldown: 4,
+            steps: 5,
+            epsilon: 1e-3,
+            ema: vec![0.9],
+            ..AdamConfig::default()
+        };
         let adam = Adam::new(config, &params);
         (params, adam)
     });

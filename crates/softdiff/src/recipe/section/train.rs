@@ -21,12 +21,14 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `steps` | `1_000_000` | updates to do |
+/// | `from` | `false` | a run or model whose weights to begin with |
 /// | `batch` | `128` | images per update, 1 to 65536 |
 /// | `accumulate` | `1` | parts in which a batch is computed, each a whole fraction of it |
 /// | `precision` | `"bf16"` | `"f32"` or `"bf16"`, which processors compute as f32 |
 /// | `rate` | `2e-4` | learning rate after warm-up |
 /// | `beta1`, `beta2`, `epsilon` | `0.9`, `0.999`, `1e-8` | of Adam |
 /// | `warmup` | `5000` | steps over which the rate grows from 0 |
+/// | `cooldown` | `0` | last steps, over which the rate falls to 0 |
 /// | `clip` | `1` | largest norm of the gradient, or false |
 /// | `ema` | `[0.999]` | decays of the averages to keep, at most 8 |
 /// | `log_every` | `100` | steps between two events |
@@ -35,6 +37,7 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 #[allow(missing_docs)]
 pub struct TrainSection {
     pub steps: u64,
+    pub from: Option<String>,
     pub batch: usize,
     pub accumulate: usize,
     pub precision: TrainPrecision,
@@ -43,6 +46,7 @@ pub struct TrainSection {
     pub beta2: f64,
     pub epsilon: f64,
     pub warmup: u64,
+    pub cooldown: u64,
     pub clip: Option<f64>,
     pub ema: Vec<f64>,
     pub log_every: u64,
@@ -51,9 +55,10 @@ pub struct TrainSection {
 
 impl Default for TrainSection {
     fn default() -> Self {
-        let AdamConfig { rate, beta1, beta2, epsilon, warmup, clip, ema } = AdamConfig::default();
+        let AdamConfig { rate, beta1, beta2, epsilon, warmup, cooldown, clip, ema, .. } = AdamConfig::default();
         TrainSection {
             steps: 1_000_000,
+            from: None,
             batch: 128,
             accumulate: 1,
             precision: TrainPrecision::Bf16,
@@ -62,6 +67,7 @@ impl Default for TrainSection {
             beta2,
             epsilon,
             warmup,
+            cooldown,
             clip,
             ema,
             log_every: 100,
@@ -79,6 +85,8 @@ impl TrainSection {
             beta2: self.beta2,
             epsilon: self.epsilon,
             warmup: self.warmup,
+            cooldown: self.cooldown,
+            steps: self.steps,
             clip: self.clip,
             ema: self.ema.clone(),
         }
@@ -93,6 +101,7 @@ impl TrainSection {
         let usual = TrainSection::default();
         let section = TrainSection {
             steps: r.whole("steps", 1..=UNLIMITED).unwrap_or(usual.steps),
+            from: r.text_or_false("from").unwrap_or(usual.from),
             batch: r.size("batch", 1..=65_536).unwrap_or(usual.batch),
             accumulate: r.size("accumulate", 1..=65_536).unwrap_or(usual.accumulate),
             precision: r.choice("precision", &PRECISIONS).unwrap_or(usual.precision),
@@ -101,6 +110,7 @@ impl TrainSection {
             beta2: r.number("beta2", Range::BelowOne).unwrap_or(usual.beta2),
             epsilon: r.number("epsilon", Range::Positive).unwrap_or(usual.epsilon),
             warmup: r.whole("warmup", 0..=UNLIMITED).unwrap_or(usual.warmup),
+            cooldown: r.whole("cooldown", 0..=UNLIMITED).unwrap_or(usual.cooldown),
             clip: r.number_or_word("clip", Range::Positive, "false").unwrap_or(usual.clip),
             ema: r.numbers("ema", Range::Between, 8).unwrap_or(usual.ema),
             log_every: r.whole("log_every", 1..=UNLIMITED).unwrap_or(usual.log_every),
@@ -121,6 +131,10 @@ impl TrainSection {
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
         w.section("train");
         w.value("steps", &self.steps);
+        // Runs that were begun before there was this key keep their identity.
+        if self.from.is_some() {
+            w.value("from", &self.from);
+        }
         w.value("batch", &self.batch);
         w.value("accumulate", &self.accumulate);
         w.word("precision", &PRECISIONS, &self.precision);
@@ -129,6 +143,9 @@ impl TrainSection {
         w.value("beta2", &self.beta2);
         w.value("epsilon", &self.epsilon);
         w.value("warmup", &self.warmup);
+        if self.cooldown > 0 {
+            w.value("cooldown", &self.cooldown);
+        }
         w.value("clip", &self.clip);
         w.value("ema", self.ema.as_slice());
         w.value("log_every", &self.log_every);
