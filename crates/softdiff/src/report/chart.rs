@@ -46,7 +46,10 @@ pub struct Chart {
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 150.0;
+/// Room for names at the right: at least and at most, and for each letter.
+const RIGHT: (f64, f64, f64) = (150.0, 260.0, 6.8);
+/// A line of so few points shows them.
+const FEW: usize = 40;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 42.0;
 
@@ -117,9 +120,11 @@ impl Chart {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let (x, y) =
             (Axis::over(points().map(|p| p.0), self.log_x, true), Axis::over(points().map(|p| p.1), self.log_y, false));
-        let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - RIGHT);
+        let longest = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+        let margin = (44.0 + RIGHT.2 * longest as f64).clamp(RIGHT.0, RIGHT.1);
+        let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - margin);
         let at_y = |v: f64| HEIGHT - BOTTOM - y.place(v) * (HEIGHT - TOP - BOTTOM);
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let (right, bottom) = (WIDTH - margin, HEIGHT - BOTTOM);
         let title = escape(&format!("{} over {}", self.y, self.x));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" role=\"img\" aria-label=\"{title}\">"
@@ -150,16 +155,20 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             let colour = self.colour(index);
             let class = if series.dashed { "series dashed" } else { "series" };
-            let mut line = String::new();
+            let (mut line, mut marks) = (String::new(), String::new());
             let mut drawing = false;
             for &(px, py) in &series.points {
                 let fits = px.is_finite() && py.is_finite() && (!self.log_y || py > 0.0) && (!self.log_x || px > 0.0);
                 if fits {
                     let _ = write!(line, "{}{:.1} {:.1}", if drawing { 'L' } else { 'M' }, at_x(px), at_y(py));
+                    let _ = write!(marks, "M{:.1} {:.1}h0", at_x(px), at_y(py));
                 }
                 drawing = fits;
             }
             let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"{line}\"/>");
+            if series.points.len() <= FEW && !series.dashed {
+                let _ = write!(svg, "<path class=\"series point\" style=\"stroke:{colour}\" d=\"{marks}\"/>");
+            }
             let h = TOP + 8.0 + 18.0 * index as f64;
             let (from, to) = (right + 12.0, right + 32.0);
             let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"M{from} {h}L{to} {h}\"/>");
@@ -201,6 +210,7 @@ mod tests {
         let svg = Chart { series: vec![Series::new("<a>", points)], ..Chart::default() }.svg();
         let line = svg.split(" d=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!((line.matches('M').count(), line.matches('L').count()), (2, 1));
+        assert!(svg.contains("class=\"series point\"") && svg.matches("h0").count() == 3);
         assert!(svg.contains("&lt;a&gt;") && !svg.contains("NaN"));
         assert!(Chart::default().svg().ends_with("</svg>"));
     }

@@ -70,6 +70,10 @@ impl RunFolder {
     pub fn samples(&self) -> PathBuf {
         self.root.join("samples")
     }
+    /// Results of evaluations of its images.
+    pub fn evaluations(&self) -> PathBuf {
+        self.root.join("evaluations")
+    }
     /// Who worked on it.
     pub fn env(&self) -> PathBuf {
         self.root.join("env.json")

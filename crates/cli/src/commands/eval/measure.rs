@@ -44,6 +44,7 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         options: options(flags, &metrics),
     };
     let mut evaluation = Evaluation::new(protocol, device.to_string());
+    evaluation.made = images.made.clone();
     if count > 1 && (1..count).all(|index| images.dataset.picture(index) == images.dataset.picture(0)) {
         evaluation.warnings.push("all generated pictures are equal".into());
     }
