@@ -52,6 +52,50 @@ fn records_alone_are_enough_and_one_figure_can_be_had() {
 }
 
 #[test]
+fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
+    let scratch = Scratch::new("report-kept");
+    let run = tiny_run(&scratch);
+    let against = ["--against", "embedded:fashion-mnist", "--size", "16", "--against-limit", "64", "--device", "cpu"];
+    for (sampler, steps) in [("heun", "2"), ("heun", "4"), ("naive", "3")] {
+        let images = scratch.path("images.npz");
+        let sampling = ["--sampler", sampler, "--steps", steps, "--seeds", "0..8", "--device", "cpu", "--out", &images];
+        done(&[&["sample", &run][..], &sampling].concat());
+        let keeping = ["eval", &images, "--metrics", "sliced-wasserstein", "--directions", "20", "--run", &run];
+        done(&[&keeping[..], &against].concat());
+    }
+    let images = scratch.path("images.npz");
+    let again = ["eval", &images, "--metrics", "sliced-wasserstein", "--directions", "20", "--run", &run];
+    done(&[&again[..], &against].concat());
+    let kept = std::fs::read_dir(format!("{run}/evaluations")).unwrap().count();
+    assert_eq!(kept, 3, "the same measurement again replaces its file");
+    done(&["report", &run, "--device", "cpu", "--samples", "0"]);
+    let html = String::from_utf8(bytes(format!("{run}/report.html"))).unwrap();
+    for words in [">Metrics<", ">Quality over evaluations<", ">heun<", ">naive<", "reference.hash", "0..=7"] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(html.contains("softdiff sample runs/quickstart --weights ema-0.9 --sampler heun --steps 4 --seeds 0..=7"));
+    assert!(
+        html.contains(
+            "--against embedded:fashion-mnist --run runs/quickstart --metrics sliced-wasserstein --size 16x16"
+        )
+    );
+    // Heun asks twice in every step but the last.
+    let tables = scratch.path("tables");
+    done(&["export", &run, "--csv", &tables]);
+    let table = String::from_utf8(bytes(format!("{tables}/metrics.csv"))).unwrap();
+    assert!(table.lines().count() == 4 && table.contains(",heun,4,7,8,0..=7,8,ema-0.9,fnv1a64:"), "{table}");
+    // Images of another model do not belong here.
+    let recipe = String::from_utf8(bytes(format!("{run}/config.toml"))).unwrap();
+    std::fs::write(format!("{run}/config.toml"), recipe.replace("\"quickstart\"", "\"another\"")).unwrap();
+    let failed = softdiff(&[&again[..], &against].concat());
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1) && said.contains("made by \"quickstart\"") && said.contains("hint:"),
+        "{said}"
+    );
+}
+
+#[test]
 fn quickstart_goes_all_the_way() {
     let scratch = Scratch::new("quickstart");
     let run = scratch.path("run");
