@@ -86,7 +86,7 @@ impl Records {
             x: "training step".into(),
             y: "loss".into(),
             log_y: true,
-            series: vec![Series::new("all times", line(&|i| Some(steps[i].1)))],
+            series: vec![Series::new("loss", line(&|i| Some(steps[i].1)))],
             ..Chart::default()
         };
         let by_time = Chart {
@@ -107,7 +107,7 @@ impl Records {
             x: "training step".into(),
             y: "norm of the gradient".into(),
             log_y: true,
-            series: vec![Series::new("before clipping", line(&|i| Some(steps[i].3)))],
+            series: vec![Series::new("norm of the gradient", line(&|i| Some(steps[i].3)))],
             ..Chart::default()
         };
         let mut blocks = vec![
@@ -121,7 +121,11 @@ impl Records {
                 "The same by time: small t is nearly clean, t = 1 fully corrupted.",
                 by_time.svg(),
             )),
-            Block::Figure(Figure::drawn("norm", "The gradient's norm, averaged in the same way.", norm.svg())),
+            Block::Figure(Figure::drawn(
+                "norm",
+                "The gradient's norm before clipping, averaged in the same way.",
+                norm.svg(),
+            )),
         ];
         let warnings: Vec<String> = self
             .events
