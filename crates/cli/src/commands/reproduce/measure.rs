@@ -88,6 +88,19 @@ impl Reference {
         Ok(Reference { section: section.clone(), dataset, by })
     }
 
+    /// Number, size, part and hash.
+    pub fn words(&self) -> String {
+        let name = Path::new(&self.section.source).file_name().unwrap_or_default().to_string_lossy();
+        let transform = self.section.load_options().transform;
+        let Pictures { count, size: [width, height, channels], split, hash, .. } =
+            Pictures::of(&self.dataset, &name, self.section.split, &transform);
+        let used = match self.by {
+            By::Features(_) => count,
+            By::Pixels(_) => REFERENCE.min(count / 2).max(1),
+        };
+        format!("{used} of {count} images of {height}x{width}x{channels}, part {split}, {hash}")
+    }
+
     /// Whether this is the data of that section.
     pub fn is_of(&self, section: &DataSection) -> bool {
         self.section == *section

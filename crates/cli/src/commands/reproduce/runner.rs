@@ -59,6 +59,7 @@ impl Job {
                     reference = Some(Reference::load(&entry.recipe.data, self.network.as_ref(), &self.device)?);
                 }
                 if let Some(reference) = &mut reference {
+                    results.reference = reference.words();
                     results.floor = reference.floor(results.samples)?;
                     self.measure(entry, reference, &mut results)?;
                 }
