@@ -43,6 +43,7 @@ fn a_finished_run_is_shown_and_not_touched() {
     assert_eq!((&facts["state"], &facts["step"], &facts["images_seen"]), (&"finished".into(), &8.into(), &32.into()));
     assert_eq!(facts["preview"]["text"], "samples/preview-000000008.png");
     assert!(facts["throughput"]["images_per_second"].as_f64().unwrap() > 0.0 && facts["seconds_left"].is_null());
+    assert!(facts["device_memory"].is_null() && !shown.contains("GPU"));
     let blocks = done(&["watch", &run, "--once", "--pictures", "blocks"]);
     assert!(blocks.contains("\x1b[38;2;") && blocks.ends_with("\x1b[0m\n"));
     assert!(files(Path::new(&run)) == before, "watching changed the run");
@@ -83,6 +84,10 @@ fn a_live_run_is_followed_until_it_is_over_or_one_has_seen_enough() {
     assert!(text(&output.stdout).starts_with("preparing: step 0 of 4"), "{}", text(&output.stdout));
     let shown = done(&["watch", run, "--once"]);
     assert!(shown.contains("memory") && shown.contains(&format!("process {}", std::process::id())), "{shown}");
+    let memory = softdiff::run::DeviceMemory { used: 5 << 29, total: 16 << 30 };
+    folder.add_session(&lock, softdiff::run::Session::now("a GPU", 2, 0)).unwrap();
+    folder.amend_session(&lock, |session| session.device_memory = Some(memory)).unwrap();
+    assert!(done(&["watch", run, "--once"]).contains("GPU 2.5 of 16.0 GiB"));
     std::fs::write(folder.events(), format!("{started}\n{step}\n")).unwrap();
     let output = patient.wait_with_output().unwrap();
     assert!(output.status.success() && text(&output.stdout).contains("\nfinished: step 4 of 4, loss NaN"));
