@@ -85,6 +85,13 @@ fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
     done(&["export", &run, "--csv", &tables]);
     let table = String::from_utf8(bytes(format!("{tables}/metrics.csv"))).unwrap();
     assert!(table.lines().count() == 4 && table.contains(",heun,4,7,8,0..=7,8,ema-0.9,fnv1a64:"), "{table}");
+    let nowhere = ["eval", &images, "--metrics", "sliced-wasserstein", "--run", &tables];
+    let failed = softdiff(&[&nowhere[..], &against].concat());
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1) && said.contains("is no run") && said.contains("hint: give --run"),
+        "{said}"
+    );
     // Images of another model do not belong here.
     let recipe = String::from_utf8(bytes(format!("{run}/config.toml"))).unwrap();
     std::fs::write(format!("{run}/config.toml"), recipe.replace("\"quickstart\"", "\"another\"")).unwrap();

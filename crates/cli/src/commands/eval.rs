@@ -111,16 +111,14 @@ impl Eval {
 
 impl Measure {
     fn run(&self, json: bool) -> Outcome {
-        // A wrong folder should not cost the time of measuring.
-        let run = self.run.as_deref().map(keep::open).transpose()?;
         let evaluation = measure::all(self)?;
         let text = serde_json::to_string_pretty(&evaluation)? + "\n";
         if let Some(path) = &self.out {
             save(path, text.as_bytes())?;
         }
-        if let Some((run, recipe)) = &run {
-            let file = keep::result(run, recipe, &evaluation, text.as_bytes())?;
-            eprintln!("kept as {}; softdiff report {} shows it", file.display(), run.root().display());
+        if let Some(run) = &self.run {
+            let file = keep::result(run, &evaluation, text.as_bytes())?;
+            eprintln!("kept as {}; softdiff report {} shows it", file.display(), run.display());
         }
         if json {
             println!("{}", serde_json::to_string(&evaluation)?);

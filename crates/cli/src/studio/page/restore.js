@@ -66,8 +66,9 @@ function drag() {
   ["pointerup", "pointercancel"].forEach((name) => canvas.addEventListener(name, () => { from = null; }));
 }
 
-/** Only what the task needs is asked for. */
+/** Only what the task needs is asked for; without a number, a blur made here is usual, another is told from the picture. */
 function ask() {
+  form.elements.level.placeholder = form.elements.degrade.checked ? "1.5" : "told from it";
   for (const part of form.querySelectorAll("[data-task]")) {
     part.hidden = part.dataset.task !== form.elements.task.value;
     part.querySelectorAll("input").forEach((input) => { input.disabled = part.hidden; });
@@ -91,7 +92,7 @@ export function begin({ pictures }) {
   const turned = () => turn().then(() => problem(), problem);
   const add = offer($("restore-pictures"), "restore-picture", pictures, turned);
   form.elements.file.addEventListener("change", ({ target }) => upload(target, add).then(turned, problem));
-  form.elements.task.addEventListener("change", ask);
+  [form.elements.task, form.elements.degrade].forEach((control) => control.addEventListener("change", ask));
   sides.forEach((name) => form.elements[name].addEventListener("input", draw));
   drag();
   ask();
