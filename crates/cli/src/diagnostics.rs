@@ -62,12 +62,7 @@ impl Failure {
     /// Prints `error:`, each `cause:` and `hint:` to standard error, with `json` the same as an object on standard output,
     /// and gives the exit code.
     pub fn report(&self, json: bool) -> ExitCode {
-        // Without a hint of its own, a message may end with the remedy: "what is wrong; what to do".
-        let message = self.error.to_string();
-        let (problem, remedy) = match (&self.hint, message.rsplit_once("; ")) {
-            (None, Some((problem, remedy))) if self.kind != Kind::Recipe => (problem, Some(remedy)),
-            (hint, _) => (message.as_str(), hint.as_deref()),
-        };
+        let (problem, remedy) = self.words();
         let causes = std::iter::successors(self.error.source(), |&cause| cause.source());
         let causes: Vec<String> = causes.map(ToString::to_string).collect();
         if json {
@@ -89,6 +84,16 @@ impl Failure {
             eprintln!("in full: {:?}", self.error);
         }
         ExitCode::from(self.code())
+    }
+
+    /// What is wrong, and what to do about it.
+    pub fn words(&self) -> (String, Option<String>) {
+        // Without a hint of its own, a message may end with the remedy: "what is wrong; what to do".
+        let message = self.error.to_string();
+        match (&self.hint, message.rsplit_once("; ")) {
+            (None, Some((problem, remedy))) if self.kind != Kind::Recipe => (problem.into(), Some(remedy.into())),
+            (hint, _) => (message, hint.clone()),
+        }
     }
 
     /// All that is wrong with the recipe, where that is it.

@@ -21,13 +21,14 @@ fn a_run_becomes_one_page_and_its_figures() {
     assert!(
         html.contains("http-equiv") && html.matches("src=").count() == html.matches("src=\"data:image/png").count()
     );
-    for picture in ["samples", "path", "prior", "distances", "neighbours", "samplers", "means"] {
+    for picture in ["samples", "path", "prior", "neighbours", "samplers", "means"] {
         softdiff::image::decode(&bytes(format!("{figures}/{picture}.png"))).unwrap();
     }
-    for drawing in ["loss", "loss-by-time", "norm", "schedule", "hops", "noise", "quality"] {
+    for drawing in ["loss", "loss-by-time", "norm", "schedule", "hops", "distances", "noise", "quality"] {
         let svg = String::from_utf8(bytes(format!("{figures}/{drawing}.svg"))).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>") && svg.contains("<style>"), "{drawing}");
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{drawing}");
+        let words = svg.split("base64,").next().unwrap();
+        assert!(!words.contains("NaN") && !words.contains("inf"), "{drawing}");
     }
 }
 
@@ -49,6 +50,57 @@ fn records_alone_are_enough_and_one_figure_can_be_had() {
     );
     let failed = softdiff(&["report", &scratch.path("nothing")]);
     assert!(failed.status.code() == Some(1) && text(&failed.stderr).contains("is no run"));
+}
+
+#[test]
+fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
+    let scratch = Scratch::new("report-kept");
+    let run = tiny_run(&scratch);
+    let against = ["--against", "embedded:fashion-mnist", "--size", "16", "--against-limit", "64", "--device", "cpu"];
+    for (sampler, steps) in [("heun", "2"), ("heun", "4"), ("naive", "3")] {
+        let images = scratch.path("images.npz");
+        let sampling = ["--sampler", sampler, "--steps", steps, "--seeds", "0..8", "--device", "cpu", "--out", &images];
+        done(&[&["sample", &run][..], &sampling].concat());
+        let keeping = ["eval", &images, "--metrics", "sliced-wasserstein", "--directions", "20", "--run", &run];
+        done(&[&keeping[..], &against].concat());
+    }
+    let images = scratch.path("images.npz");
+    let again = ["eval", &images, "--metrics", "sliced-wasserstein", "--directions", "20", "--run", &run];
+    done(&[&again[..], &against].concat());
+    let kept = std::fs::read_dir(format!("{run}/evaluations")).unwrap().count();
+    assert_eq!(kept, 3, "the same measurement again replaces its file");
+    done(&["report", &run, "--device", "cpu", "--samples", "0"]);
+    let html = String::from_utf8(bytes(format!("{run}/report.html"))).unwrap();
+    for words in [">Metrics<", ">Quality over evaluations<", ">heun<", ">naive<", "reference.hash", "0..=7"] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(html.contains("softdiff sample runs/quickstart --weights ema-0.9 --sampler heun --steps 4 --seeds 0..=7"));
+    assert!(
+        html.contains(
+            "--against embedded:fashion-mnist --run runs/quickstart --metrics sliced-wasserstein --size 16x16"
+        )
+    );
+    // Heun asks twice in every step but the last.
+    let tables = scratch.path("tables");
+    done(&["export", &run, "--csv", &tables]);
+    let table = String::from_utf8(bytes(format!("{tables}/metrics.csv"))).unwrap();
+    assert!(table.lines().count() == 4 && table.contains(",heun,4,7,8,0..=7,8,ema-0.9,fnv1a64:"), "{table}");
+    let nowhere = ["eval", &images, "--metrics", "sliced-wasserstein", "--run", &tables];
+    let failed = softdiff(&[&nowhere[..], &against].concat());
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1) && said.contains("is no run") && said.contains("hint: give --run"),
+        "{said}"
+    );
+    // Images of another model do not belong here.
+    let recipe = String::from_utf8(bytes(format!("{run}/config.toml"))).unwrap();
+    std::fs::write(format!("{run}/config.toml"), recipe.replace("\"quickstart\"", "\"another\"")).unwrap();
+    let failed = softdiff(&[&again[..], &against].concat());
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1) && said.contains("made by \"quickstart\"") && said.contains("hint:"),
+        "{said}"
+    );
 }
 
 #[test]

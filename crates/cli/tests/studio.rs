@@ -3,12 +3,12 @@
 mod studio_support;
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 use studio_support::Server;
-use support::{Scratch, bytes, softdiff, text, tiny_run};
+use support::{Scratch, bytes, done, softdiff, text, tiny, tiny_run};
 
 const PICTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/pictures");
 
@@ -283,13 +283,39 @@ fn samplers_run_side_by_side_from_one_seed_and_tasks_can_be_stopped() {
 
 #[test]
 fn a_picture_is_restored_with_its_mean_and_spread() {
-    let (_scratch, server) = studio("restoring");
-    for task in ["deblur", "denoise"] {
-        let order = json!({ "model": "run-run", "picture": "sample-1", "task": task, "level": null, "degrade": true, "samples": 2, "steps": 6 });
-        let (job, frames) = server.follow(&server.order("/api/restore", &order).json()["id"]);
+    let (scratch, server) = studio("restoring");
+    let order = |task: &str, hole: Value| json!({ "model": "run-run", "picture": "sample-1", "task": task, "degrade": true, "hole": hole, "samples": 2, "steps": 6 });
+    let restore = |order: &Value| server.follow(&server.order("/api/restore", order).json()["id"]);
+    let hole = json!({ "left": 8, "top": 8, "width": 12, "height": 12 });
+    let mut seen = vec![];
+    for task in ["deblur", "denoise", "inpaint", "super-resolve"] {
+        let (job, frames) = restore(&order(task, hole.clone()));
         assert_eq!(job["state"], "done", "{job}");
         let named = frames.iter().filter(|frame| frame["png"].is_string()).count();
         assert_eq!(named, 5, "what was seen, the mean, the spread, two samples");
+        seen.push(frames[0]["png"].clone());
+    }
+    assert!((1..seen.len()).all(|i| !seen[..i].contains(&seen[i])), "each task sees the picture in its own way");
+    // A colour model gives colours; a small picture is made larger as it is.
+    done(&tiny(&scratch.path("colour"), &["--set=data.channels=rgb"]));
+    let small = softdiff::image::png::encode(8, 8, 3, &[90; 8 * 8 * 3]);
+    assert_eq!(server.post("/api/pictures", "application/octet-stream", &small).status, 200);
+    for (task, picture, degrade) in [("colourise", "sample-1", true), ("super-resolve", "upload-1", false)] {
+        let mut order = order(task, Value::Null);
+        (order["model"], order["picture"], order["degrade"]) = ("run-colour".into(), picture.into(), degrade.into());
+        let (job, frames) = restore(&order);
+        assert!(job["state"] == "done" && frames.len() == 6, "{job}");
+    }
+    // What cannot be done says why, in the words of softdiff restore.
+    let far = json!({ "left": 400, "top": 0, "width": usize::MAX, "height": 5 });
+    for (order, problem) in [
+        (order("inpaint", Value::Null), "there is no mask"),
+        (order("inpaint", far), "the rectangle leaves all or nothing"),
+        (order("colourise", Value::Null), "colour"),
+    ] {
+        let (job, _) = restore(&order);
+        let said = job["problem"]["error"].as_str().unwrap_or_default();
+        assert!(job["state"] == "failed" && said.contains(problem), "{job}");
     }
     let schedule = server.get("/api/schedule?model=run-run").json();
     assert_eq!(schedule["charts"].as_array().unwrap().len(), 3);

@@ -43,6 +43,7 @@ fn a_finished_run_is_shown_and_not_touched() {
     assert_eq!((&facts["state"], &facts["step"], &facts["images_seen"]), (&"finished".into(), &8.into(), &32.into()));
     assert_eq!(facts["preview"]["text"], "samples/preview-000000008.png");
     assert!(facts["throughput"]["images_per_second"].as_f64().unwrap() > 0.0 && facts["seconds_left"].is_null());
+    assert!(facts["device_memory"].is_null() && !shown.contains("GPU"));
     let blocks = done(&["watch", &run, "--once", "--pictures", "blocks"]);
     assert!(blocks.contains("\x1b[38;2;") && blocks.ends_with("\x1b[0m\n"));
     assert!(files(Path::new(&run)) == before, "watching changed the run");
@@ -83,10 +84,102 @@ fn a_live_run_is_followed_until_it_is_over_or_one_has_seen_enough() {
     assert!(text(&output.stdout).starts_with("preparing: step 0 of 4"), "{}", text(&output.stdout));
     let shown = done(&["watch", run, "--once"]);
     assert!(shown.contains("memory") && shown.contains(&format!("process {}", std::process::id())), "{shown}");
+    let memory = softdiff::run::DeviceMemory { used: 5 << 29, total: 16 << 30 };
+    folder.add_session(&lock, softdiff::run::Session::now("a GPU", 2, 0)).unwrap();
+    folder.amend_session(&lock, |session| session.device_memory = Some(memory)).unwrap();
+    assert!(done(&["watch", run, "--once"]).contains("GPU 2.5 of 16.0 GiB"));
     std::fs::write(folder.events(), format!("{started}\n{step}\n")).unwrap();
     let output = patient.wait_with_output().unwrap();
     assert!(output.status.success() && text(&output.stdout).contains("\nfinished: step 4 of 4, loss NaN"));
     drop(lock);
+}
+
+/// A terminal that shows sixels, and what was written to it.
+#[cfg(target_os = "linux")]
+struct Terminal {
+    screen: std::fs::File,
+    seen: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+    end: std::fs::File,
+}
+
+#[cfg(target_os = "linux")]
+impl Terminal {
+    fn open() -> Terminal {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use std::io::{Read, Write};
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let end = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let size = rustix::termios::Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 1000, ws_ypixel: 800 };
+        rustix::termios::tcsetwinsize(&end, size).unwrap();
+        let screen = std::fs::File::from(master);
+        let (mut reading, mut answering) = (screen.try_clone().unwrap(), screen.try_clone().unwrap());
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let written = seen.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reading.read(&mut bytes) {
+                if bytes[..count].windows(3).any(|three| three == b"\x1b[c") {
+                    answering.write_all(b"\x1b[?62;4;22c").unwrap();
+                }
+                written.lock().unwrap().extend(&bytes[..count]);
+            }
+        });
+        Terminal { screen, seen, end }
+    }
+
+    fn run(&self, arguments: &[&str]) -> std::process::Child {
+        let end = || self.end.try_clone().unwrap();
+        let mut command = command(arguments);
+        for name in ["NO_COLOR", "TMUX", "COLORTERM", "KITTY_WINDOW_ID", "TERM_PROGRAM"] {
+            command.env_remove(name);
+        }
+        command.env("TERM", "xterm").stdin(end()).stdout(end()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn wait_for(&self, words: &[u8]) {
+        let begun = Instant::now();
+        while !self.seen.lock().unwrap().windows(words.len()).any(|window| window == words) {
+            let seen = self.seen.lock().unwrap().clone();
+            assert!(begun.elapsed() < Duration::from_secs(20), "{}", String::from_utf8_lossy(&seen));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether lines are read whole and seen as they are typed, as before.
+    fn is_as_before(&self) -> bool {
+        use rustix::termios::{LocalModes, tcgetattr};
+        tcgetattr(&self.end).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn q_ctrl_c_and_sigterm_leave_the_dashboard_and_the_terminal_as_it_was() {
+    use std::io::Write;
+    let scratch = Scratch::new("watch-terminal");
+    let run = tiny_run(&scratch);
+    for way in ["q", "-INT", "-TERM"] {
+        let mut terminal = Terminal::open();
+        assert!(terminal.is_as_before());
+        let watching = terminal.run(&["watch", &run]);
+        // The other screen, and the preview in sixels, as this terminal has them.
+        terminal.wait_for(b"\x1b[?1049h");
+        terminal.wait_for(b"\x1bP0;1q\"1;1;");
+        assert!(!terminal.is_as_before());
+        match way {
+            "q" => terminal.screen.write_all(b"xq").unwrap(),
+            signal => {
+                assert!(Command::new("kill").args([signal, &watching.id().to_string()]).status().unwrap().success())
+            }
+        }
+        let output = watching.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{way}");
+        terminal.wait_for(b"\x1b[?25h\x1b[?1049l");
+        assert!(terminal.is_as_before(), "{way}");
+    }
 }
 
 #[test]
@@ -97,7 +190,7 @@ fn records_become_an_event_file_and_tables_and_the_same_ones_again() {
     let export = || done(&["export", &run, "--tensorboard", &logs, "--csv", &tables, "--json"]);
     let facts: Value = serde_json::from_str(&export()).unwrap();
     let written: Vec<String> = serde_json::from_value(facts["files"].clone()).unwrap();
-    assert!(written.len() == 3 && written[0].contains("events.out.tfevents.") && facts.get("folder").is_none());
+    assert!(written.len() == 4 && written[0].contains("events.out.tfevents.") && facts.get("folder").is_none());
     let first: Vec<Vec<u8>> = written.iter().map(bytes).collect();
     let has = |words: &[u8]| first[0].windows(words.len()).any(|window| window == words);
     assert!(has(b"brain.Event:2") && has(b"loss_by_time/0.9-1") && has(b"\x89PNG") && has(b"preview"));

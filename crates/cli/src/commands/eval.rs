@@ -2,6 +2,7 @@
 
 mod compare;
 pub(super) mod features;
+mod keep;
 mod measure;
 mod metric;
 mod pixels;
@@ -21,6 +22,13 @@ const EXAMPLE: &str = "\
 Example: FID of 50000 images against CIFAR-10's training pictures, then all metrics
   softdiff eval images.npz --against cifar-10-batches-bin --network pt_inception-2015-12-05-6726825d.pth
   softdiff eval images/ --against celeba.zip --size 64 --crop celeba --metrics all --out result.json
+
+Example: two numbers of steps, kept with the run; its report draws FID over evaluations of the network
+  softdiff sample runs/first --steps 20 --seeds 0..10000 --out 20.npz
+  softdiff sample runs/first --steps 40 --seeds 0..10000 --out 40.npz
+  softdiff eval 20.npz --against cifar-10-batches-bin --run runs/first
+  softdiff eval 40.npz --against cifar-10-batches-bin --run runs/first
+  softdiff report runs/first
 
 Example: without a network, and two results side by side
   softdiff eval images.npz --against embedded:fashion-mnist --metrics sliced-wasserstein,memorisation
@@ -78,6 +86,9 @@ pub struct Measure {
     /// Write the result, as --json prints it, to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Keep the result in this run's folder, whose report shows it; the pictures must be of this run.
+    #[arg(long, value_name = "RUN")]
+    run: Option<PathBuf>,
     /// Write the reference's mean and covariance to this .npz, which --against takes in place of the pictures.
     #[arg(long, value_name = "FILE")]
     save_statistics: Option<PathBuf>,
@@ -104,6 +115,10 @@ impl Measure {
         let text = serde_json::to_string_pretty(&evaluation)? + "\n";
         if let Some(path) = &self.out {
             save(path, text.as_bytes())?;
+        }
+        if let Some(run) = &self.run {
+            let file = keep::result(run, &evaluation, text.as_bytes())?;
+            eprintln!("kept as {}; softdiff report {} shows it", file.display(), run.display());
         }
         if json {
             println!("{}", serde_json::to_string(&evaluation)?);

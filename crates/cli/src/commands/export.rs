@@ -4,7 +4,8 @@ use crate::atomic_file::{save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use softdiff::history::{History, evaluations_csv, event_file_name, steps_csv, tensorboard};
+use softdiff::history::{History, evaluations_csv, event_file_name, metrics_csv, steps_csv, tensorboard};
+use softdiff::metrics::Kept;
 use softdiff::model::{Model, ModelManifest};
 use softdiff::recipe::Weights;
 use softdiff::run::RunFolder;
@@ -15,7 +16,7 @@ Example: the moving average of a run in half the space, then images of it
   softdiff export runs/first --out models/first --precision bf16
   softdiff sample models/first
 
-Example: what happened in a run, finished or not, for TensorBoard and as tables (steps.csv, evaluations.csv)
+Example: what happened in a run, finished or not, for TensorBoard and as tables (steps.csv, evaluations.csv, metrics.csv)
   softdiff export runs/first --tensorboard logs/first
   softdiff export runs/first --csv tables/";
 
@@ -31,7 +32,7 @@ pub struct Export {
     /// Write a run's losses, rates, norms, metrics and previews to this folder, for TensorBoard.
     #[arg(long, value_name = "FOLDER")]
     tensorboard: Option<PathBuf>,
-    /// Write a run's steps and evaluations to this folder, as tables.
+    /// Write a run's steps, evaluations and kept metrics to this folder, as tables.
     #[arg(long, value_name = "FOLDER")]
     csv: Option<PathBuf>,
     /// How to store the weights.
@@ -94,6 +95,7 @@ impl Export {
         if let Some(to) = &self.csv {
             files.push((to.join("steps.csv"), steps_csv(&history).into_bytes()));
             files.push((to.join("evaluations.csv"), evaluations_csv(&history).into_bytes()));
+            files.push((to.join("metrics.csv"), metrics_csv(&Kept::read(&folder)).into_bytes()));
         }
         for (path, bytes) in &files {
             let folder = path.parent().unwrap_or(path);

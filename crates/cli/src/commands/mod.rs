@@ -15,7 +15,7 @@ mod quickstart;
 mod recipe;
 mod report;
 mod reproduce;
-mod restore;
+pub(crate) mod restore;
 mod sample;
 mod schedule;
 mod seeds;

@@ -1,9 +1,11 @@
 //! `softdiff restore`: what a degraded picture may have been, several times.
 
-mod task;
+mod observe;
+pub(crate) mod task;
 mod write;
 
 use super::device::DeviceFlag;
+use super::pictures;
 use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -89,7 +91,8 @@ impl Restore {
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         let sampler = section.build()?;
-        let seen = self.task.observe(&model, &self.picture, self.index, self.degrade)?;
+        let (picture, known) = (pictures::one(&self.picture, self.index)?, self.task.known(shape)?);
+        let seen = self.task.observe(&model, picture, known, self.degrade)?;
         let truth = match (&self.truth, seen.truth) {
             (Some(file), _) => Some(task::fitting(file, 0, shape)?),
             (None, truth) => truth,

@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
 use softdiff::engine::Device;
+use softdiff::metrics::Made;
 use softdiff::model::{Generator, Model};
 use softdiff::recipe::Weights;
 use softdiff::sampler::Ending;
@@ -98,7 +99,17 @@ impl Sample {
         let images = generator.images(&self.seeds.0, &mut |done, total| progress.update(done, total))?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
-        write::images(&self.out, model.path.shape(), &images, &self.seeds.0)?;
+        let made = Made {
+            model: model.name.clone(),
+            step: model.step,
+            weights: model.weights.to_string(),
+            sampler: section.sampler.clone(),
+            steps: section.steps,
+            evaluations: section.evaluations()?,
+            seeds: self.seeds.to_string(),
+            set: self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect(),
+        };
+        write::images(&self.out, model.path.shape(), &images, &self.seeds.0, &made)?;
         let mut written = vec![self.out.display().to_string()];
         if self.means.is_some() || self.film.is_some() {
             let shown = film::watch(&device, &model, sampler.as_ref(), &sampling, &self.seeds.0, numbers)?;

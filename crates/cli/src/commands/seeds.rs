@@ -1,5 +1,6 @@
 //! Seeds as people write them: `7`, `0..64`, `10..=19`, `1,5,100..200`.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// The most seeds of one command.
@@ -37,6 +38,18 @@ impl FromStr for Seeds {
     }
 }
 
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0.chunk_by(|seed, next| seed.checked_add(1) == Some(*next));
+        for (index, run) in runs.enumerate() {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            f.write_str(if index > 0 { "," } else { "" })?;
+            if first == last { write!(f, "{first}")? } else { write!(f, "{first}..={last}")? }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +61,9 @@ mod tests {
         assert_eq!(read("0..3"), Ok(vec![0, 1, 2]));
         assert_eq!(read("5..=6, 1"), Ok(vec![5, 6, 1]));
         assert_eq!(read("18446744073709551614"), Ok(vec![u64::MAX - 1]));
+        for written in ["7", "0..=63", "5..=6,1", "3,1,100..=199"] {
+            assert_eq!(written.parse::<Seeds>().unwrap().to_string(), written);
+        }
         for bad in ["", "a", "3..3", "4..2", "-1", "1..", "..2", "1.5", "0..99999999999", "0..6000000,0..6000000"] {
             assert!(read(bad).is_err(), "{bad}");
         }

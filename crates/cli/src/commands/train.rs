@@ -1,5 +1,6 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
+mod notes;
 mod watcher;
 
 pub use watcher::Terminal;
@@ -8,6 +9,7 @@ use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
+use notes::Notes;
 use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
@@ -100,6 +102,7 @@ pub fn perform(
     }
     let setup = prepared.setup()?;
     folder.add_session(&lock, Session::now(&device.to_string(), rayon::current_num_threads(), 0))?;
+    watcher.notes = Some(Notes::new(&folder, &lock, device));
     Ok(train(&setup, &folder, &lock, device, &mut watcher)?)
 }
 

@@ -2,13 +2,16 @@
 
 mod chart;
 mod dashboard;
+mod keyboard;
 mod picture;
 mod screen;
+mod sixel;
 
 use crate::diagnostics::{Failure, Outcome};
 use crate::output;
 use clap::Args;
 use dashboard::Look;
+use keyboard::Keyboard;
 use picture::{Preview, Way};
 use screen::{Frame, Screen};
 use softdiff::run::{RunFolder, StopRequest};
@@ -25,12 +28,13 @@ const ELSEWHERE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_millis(50);
 
 const EXAMPLE: &str = "\
-Example: look on while it trains (Ctrl-C leaves it alone), or see once how far it is
+Example: look on while it trains (q or Ctrl-C leaves, and leaves it alone), or see once how far it is
   softdiff watch runs/first
   softdiff watch runs/first --once
   softdiff watch runs/first --json | jq .seconds_left
 
-Previews are shown as pictures in kitty, Ghostty, iTerm2 and WezTerm, and as coloured half blocks elsewhere.
+Previews are shown as pictures in kitty, Ghostty, iTerm2, WezTerm and where the terminal says that it knows sixels (foot, xterm
+-ti vt340, Windows Terminal, tmux), and as coloured half blocks elsewhere.
 Where there is no terminal, one line every 30 s is printed until the run is over.";
 
 /// Show a run in the terminal as it goes: loss, speed, time left, memory, metrics, warnings, previews.
@@ -61,25 +65,30 @@ impl WatchRun {
             return Ok(());
         }
         let terminal = std::io::stdout().is_terminal();
-        let way = self.pictures.here(terminal, &|name| std::env::var(name).ok());
+        let keyboard = terminal.then(Keyboard::take);
+        let sixels = || keyboard.as_ref().is_some_and(Keyboard::shows_sixels);
+        let way = self.pictures.here(terminal, &|name| std::env::var(name).ok(), &sixels);
         if self.once {
             let snapshot = watch.look(begun.elapsed())?;
             let (columns, rows) = if terminal { screen::size() } else { (80, 40) };
             let look = Look { columns, rows, colours: output::data_colours(), picture: false };
             let lines = dashboard::lines(&snapshot, watch.losses(), &look);
             lines.iter().for_each(|line| println!("{}", line.trim_end()));
-            if let Some(drawn) = Preview::default().draw(&folder, &snapshot, way, (columns, rows / 2)) {
+            if let Some(drawn) = Preview::default().draw(&folder, &snapshot, way, (columns, rows / 2), screen::cell()) {
                 println!("{}", drawn.replace("\r", ""));
             }
             return Ok(());
         }
         let stop = StopRequest::install()?;
-        if terminal { live(&folder, &mut watch, way, &stop) } else { plain(&mut watch, &stop) }
+        match keyboard {
+            Some(keyboard) => live(&folder, &mut watch, way, &stop, &keyboard),
+            None => plain(&mut watch, &stop),
+        }
     }
 }
 
-/// The dashboard, until Ctrl-C.
-fn live(folder: &RunFolder, watch: &mut Watch, way: Way, stop: &StopRequest) -> Outcome {
+/// The dashboard, until q or Ctrl-C.
+fn live(folder: &RunFolder, watch: &mut Watch, way: Way, stop: &StopRequest, keyboard: &Keyboard) -> Outcome {
     let (begun, mut preview) = (Instant::now(), Preview::default());
     let mut screen = Screen::enter();
     while stop.signal().is_none() {
@@ -89,10 +98,13 @@ fn live(folder: &RunFolder, watch: &mut Watch, way: Way, stop: &StopRequest) -> 
         let look = Look { columns, rows, colours: output::data_colours(), picture: wanted };
         let lines = dashboard::lines(&snapshot, watch.losses(), &look);
         let room = rows.saturating_sub(lines.len());
-        let picture = preview.draw(folder, &snapshot, way, (columns, room)).map(str::to_owned);
+        let picture = preview.draw(folder, &snapshot, way, (columns, room), screen::cell()).map(str::to_owned);
         screen.draw(Frame { lines, picture, size: (columns, rows) });
         let looked = Instant::now();
         while looked.elapsed() < EVERY && stop.signal().is_none() && screen::size() == (columns, rows) {
+            if keyboard.wants_to_leave() {
+                return Ok(());
+            }
             std::thread::sleep(SOON);
         }
     }

@@ -1,29 +1,27 @@
 //! Restoring an uploaded picture with a model: samples, their mean, and where they differ.
 
 use super::Studio;
-use super::http::{Request, Response};
+use super::http::{Request, Response, Status};
 use super::jobs::Job;
 use super::sampling::sheet;
+use crate::commands::restore::task::{Task, TaskFlags, known};
+use crate::diagnostics::Failure;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use softdiff::corruption::{Boundary, LinearMap, Shape};
+use softdiff::corruption::Shape;
 use softdiff::image::{Picture, resize};
-use softdiff::model::{Model, to_bytes};
-use softdiff::random::Stream;
-use softdiff::recipe::CorruptionSection;
-use softdiff::restore::{
-    Entry, Match, Observation, Restoration, Result as Restoring, Spread, blur_deviation, noise_deviation,
-};
+use softdiff::model::Model;
+use softdiff::restore::{Entry, Match, Restoration, Spread};
 use softdiff::sampler::{Denoiser, SamplerError};
 use softdiff::train::numbers;
 
 /// Samples and steps at most.
 const SAMPLES: usize = 8;
 const STEPS: usize = 1000;
-/// Noise of a picture that is degraded here to be denoised.
-const USUAL_NOISE: f64 = 0.1;
-/// Blur of a picture that is degraded here to be deblurred, in pixels.
+/// Blur of a picture that is degraded here to be deblurred, in pixels, and how many times smaller one is made to be
+/// super-resolved.
 const USUAL_BLUR: f64 = 1.5;
+const USUAL_FACTOR: usize = 2;
 
 /// What the page asks for.
 #[derive(Deserialize)]
@@ -34,17 +32,35 @@ struct Order {
     task: Task,
     /// Pixels of blur; told from the picture if not given.
     level: Option<f64>,
+    /// How many times smaller the picture is made, to be super-resolved.
+    factor: Option<usize>,
+    /// What is to be filled in.
+    hole: Option<Hole>,
     /// Degrade the picture first.
     degrade: bool,
     samples: usize,
     steps: usize,
 }
 
-#[derive(Clone, Copy, Deserialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum Task {
-    Deblur,
-    Denoise,
+/// A part of the picture, in its pixels.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hole {
+    left: usize,
+    top: usize,
+    width: usize,
+    height: usize,
+}
+
+impl Hole {
+    /// A mask as large as the picture, white where the hole is.
+    fn mask(&self, picture: &Picture) -> Picture {
+        let within = |at: usize, first: usize, count: usize| at >= first && at - first < count;
+        let (width, height) = (picture.width, picture.height);
+        let white = |x, y| within(x, self.left, self.width) && within(y, self.top, self.height);
+        let pixels = (0..width * height).map(|at| if white(at % width, at / width) { 255 } else { 0 }).collect();
+        Picture { width, height, channels: 1, pixels }
+    }
 }
 
 /// `POST /api/restore`: a task.
@@ -63,13 +79,41 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         let numbers = numbers(model.recipe.train.precision);
         let device = models.device()?;
         let mut denoiser = model.denoiser(device, order.samples, numbers).map_err(Response::failed)?;
-        restore(job, &model, &mut denoiser, &picture, &order).map_err(Response::failed)
+        restore(job, &model, &mut denoiser, &picture, &order).map_err(|failure| {
+            let (problem, hint) = failure.words();
+            Response::problem(Status::Impossible, problem, hint.unwrap_or_else(|| "try other values".into()))
+        })
     })
 }
 
-fn restore(job: &Job, model: &Model, inner: &mut dyn Denoiser, picture: &Picture, order: &Order) -> Restoring<()> {
+fn restore(
+    job: &Job,
+    model: &Model,
+    inner: &mut dyn Denoiser,
+    picture: &Picture,
+    order: &Order,
+) -> Result<(), Failure> {
     let shape = model.path.shape();
-    let observation = observe(model, &fitted(picture, shape), order)?;
+    let degraded_blur = order.degrade.then_some(USUAL_BLUR);
+    let task = TaskFlags {
+        task: Some(order.task),
+        level: order.level.or(degraded_blur),
+        factor: order.factor.unwrap_or(USUAL_FACTOR),
+        ..TaskFlags::default()
+    };
+    let known = match &order.hole {
+        Some(hole) if order.task == Task::Inpaint => {
+            let mask = fitted(&hole.mask(picture), Shape { channels: 1, ..shape });
+            Some(known(&mask, "the rectangle")?)
+        }
+        _ => None,
+    };
+    // A picture to be made larger is taken as it is.
+    let seen = match order.task == Task::SuperResolve && !order.degrade {
+        true => (Shape::new(picture.height, picture.width, picture.channels), values(picture)),
+        false => (shape, fitted(picture, shape)),
+    };
+    let observation = task.observe(model, seen, known, order.degrade)?.observation;
     job.show(json!({ "name": "what was seen", "png": sheet(shape, observation.values()) }));
     let entry = Match::find(&model.path, &observation)?.entry();
     let spread = Spread::fitting(&observation)?;
@@ -121,43 +165,9 @@ fn fitted(picture: &Picture, shape: Shape) -> Vec<f64> {
     };
     let cut = picture.crop((width - kept.0) / 2, (height - kept.1) / 2, kept.0, kept.1);
     let cut = cut.unwrap_or_else(|| picture.clone()).with_channels(shape.channels);
-    resize::bilinear(&cut, shape.width, shape.height).pixels.iter().map(|&b| f64::from(b) / 255.0).collect()
+    values(&resize::bilinear(&cut, shape.width, shape.height))
 }
 
-/// What is known of the picture, degraded here first if so asked.
-fn observe(model: &Model, values: &[f64], order: &Order) -> Restoring<Observation> {
-    let shape = model.path.shape();
-    let noise = match (order.degrade, order.task) {
-        (true, Task::Denoise) => USUAL_NOISE,
-        (true, Task::Deblur) => 0.0,
-        (false, _) => noise_deviation(shape, values)?,
-    };
-    let map = match order.task {
-        Task::Denoise => LinearMap::Identity,
-        Task::Deblur => {
-            let level = match (order.level, order.degrade) {
-                (Some(level), _) => level,
-                (None, true) => USUAL_BLUR,
-                (None, false) => blur_deviation(shape, values, noise)?,
-            };
-            let largest = Some(level.max(f64::MIN_POSITIVE));
-            let section = match model.recipe.path.corruption() {
-                Some(CorruptionSection::Blur { boundary, .. }) => {
-                    CorruptionSection::Blur { largest, boundary: *boundary }
-                }
-                Some(CorruptionSection::Heat { floor, .. }) => CorruptionSection::Heat { largest, floor: *floor },
-                _ => CorruptionSection::Blur { largest, boundary: Boundary::Reflect },
-            };
-            section.build(shape)?.at(level)?
-        }
-    };
-    if !order.degrade {
-        return Observation::new(shape, map, noise, values.to_vec());
-    }
-    let eta = Stream::new(0, "noise of a degraded picture").normals(values.len());
-    let clean = map.apply(shape, values)?;
-    let noisy: Vec<f64> = clean.iter().zip(&eta).map(|(y, e)| y + noise * e).collect();
-    // As good as a file of 8 bits could be.
-    let stored = to_bytes(&noisy).iter().map(|&b| f64::from(b) / 255.0).collect();
-    Observation::new(shape, map, noise, stored)
+fn values(picture: &Picture) -> Vec<f64> {
+    picture.pixels.iter().map(|&b| f64::from(b) / 255.0).collect()
 }

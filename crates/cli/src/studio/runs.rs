@@ -21,6 +21,8 @@ const POINTS: usize = 600;
 const EVENTS: usize = 2_000_000;
 /// A run that wrote nothing for so long is not training.
 const ALIVE: Duration = Duration::from_secs(120);
+/// Letters of a name for which a chart has room.
+const LONGEST_NAME: usize = 30;
 /// Largest preview that is shown.
 const LARGEST_PREVIEW: u64 = 8 << 20;
 
@@ -100,7 +102,7 @@ impl Runs {
             if let Some((step, file)) = summary.previews.last() {
                 previews.push(json!({ "run": name, "step": step, "file": file }));
             }
-            series.push(Series::new(name.chars().take(16).collect::<String>(), summary.losses.clone()));
+            series.push(Series::new(name.chars().take(LONGEST_NAME).collect::<String>(), summary.losses.clone()));
         }
         let chart = Chart { x: "training step".into(), y: "loss".into(), log_y: true, series, ..Chart::default() };
         Ok(json!({ "svg": drawn(&chart), "previews": previews }))

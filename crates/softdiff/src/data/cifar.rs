@@ -76,7 +76,7 @@ fn open(batches: Vec<(String, Cow<[u8]>)>) -> Result<Opened, DataError> {
     }
     let raw = Raw { name: "CIFAR-10 ".into(), height: SIDE, width: SIDE, channels: 3, pixels, labels: Some(labels) };
     let classes = CLASSES.map(String::from).to_vec();
-    Ok(Opened { format: "CIFAR-10 binary", pictures: Box::new(raw), classes, ignored: 0 })
+    Ok(Opened { format: "CIFAR-10 binary", pictures: Box::new(raw), classes, ignored: 0, origin: None })
 }
 
 fn decode(bytes: &[u8], pixels: &mut Vec<u8>, labels: &mut Vec<u32>) -> Result<(), FileError> {

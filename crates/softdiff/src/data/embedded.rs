@@ -37,7 +37,7 @@ pub fn open(name: &str, split: Split) -> Result<Opened, DataError> {
     let raw =
         Raw { name: "Fashion-MNIST ".into(), height: SIDE, width: SIDE, channels: 1, pixels, labels: Some(labels) };
     let classes = CLASSES.map(String::from).to_vec();
-    Ok(Opened { format: "embedded Fashion-MNIST", pictures: Box::new(raw), classes, ignored: 0 })
+    Ok(Opened { format: "embedded Fashion-MNIST", pictures: Box::new(raw), classes, ignored: 0, origin: None })
 }
 
 /// Cuts a sheet into its pictures, row by row.

@@ -26,7 +26,13 @@ pub fn open(root: &Path, split: Split) -> Result<Opened, DataError> {
     let chosen = split.choose(&splits, root)?;
     let labels = labels.map(|labels| pick(&labels, &chosen));
     let folder = Folder { root: root.into(), paths: pick(&found.pictures, &chosen), labels };
-    Ok(Opened { format: "folder of pictures", pictures: Box::new(folder), classes, ignored: found.ignored })
+    Ok(Opened {
+        format: "folder of pictures",
+        pictures: Box::new(folder),
+        classes,
+        ignored: found.ignored,
+        origin: None,
+    })
 }
 
 /// The items at these places.

@@ -52,7 +52,7 @@ pub fn open_all(files: impl IntoIterator<Item = (PathBuf, Result<Vec<u8>, FileEr
     }
     let labelled = parts.iter().all(|part| part.label(0).is_some());
     let classes = if labelled { class_names(&parts) } else { Vec::new() };
-    Ok(Opened { format: "IDX", pictures: Box::new(super::pictures::Chain(parts)), classes, ignored: 0 })
+    Ok(Opened { format: "IDX", pictures: Box::new(super::pictures::Chain(parts)), classes, ignored: 0, origin: None })
 }
 
 /// Labels are numbers only, so are the names of the classes.

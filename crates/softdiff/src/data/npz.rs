@@ -61,8 +61,10 @@ pub fn open(path: &Path, bytes: &[u8], index: &Index, split: Split) -> Result<Op
                 .map_err(|(entry, error)| DataError::file(format!("{}/{entry}.npy", path.display()), error))?,
         ));
     }
-    let classes = index.read(bytes, FACTS, 1 << 20).ok().and_then(|facts| classes(&facts)).unwrap_or_default();
-    Ok(Opened { format: "NumPy archive", pictures: Box::new(Chain(parts)), classes, ignored: 0 })
+    let facts = index.read(bytes, FACTS, 1 << 20).ok().and_then(|facts| serde_json::from_slice(&facts).ok());
+    let facts: Value = facts.unwrap_or_default();
+    let (classes, origin) = (classes(&facts).unwrap_or_default(), facts.get("origin").cloned());
+    Ok(Opened { format: "NumPy archive", pictures: Box::new(Chain(parts)), classes, ignored: 0, origin })
 }
 
 fn read<'a>(
@@ -81,8 +83,7 @@ fn read<'a>(
     Ok(pictures)
 }
 
-fn classes(facts: &[u8]) -> Option<Vec<String>> {
-    let facts: Value = serde_json::from_slice(facts).ok()?;
+fn classes(facts: &Value) -> Option<Vec<String>> {
     facts.get("classes")?.as_array()?.iter().map(|name| name.as_str().map(String::from)).collect()
 }
 

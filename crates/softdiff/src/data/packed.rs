@@ -55,7 +55,7 @@ fn open(
     let ignored = files.saturating_sub(pictures.len());
     let labels = labels.map(|labels| pick(&labels, &chosen));
     let packed = Packed { content, pictures: pick(&pictures, &chosen), labels };
-    Ok(Opened { format, pictures: Box::new(packed), classes, ignored })
+    Ok(Opened { format, pictures: Box::new(packed), classes, ignored, origin: None })
 }
 
 impl Packed {

@@ -2,6 +2,7 @@
 
 use super::FileError;
 use crate::image::Picture;
+use serde_json::Value;
 
 /// Pictures by number, readable from several threads at once.
 pub trait Pictures: Send + Sync {
@@ -33,6 +34,8 @@ pub struct Opened {
     pub classes: Vec<String>,
     /// Files that are no pictures.
     pub ignored: usize,
+    /// Where the pictures come from, where the file says so.
+    pub origin: Option<Value>,
 }
 
 /// Pictures of one size already decoded, one after the other (NHWC).

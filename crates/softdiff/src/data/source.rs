@@ -111,6 +111,11 @@ impl Source {
         self.opened.ignored
     }
 
+    /// Where the pictures come from, as written into an archive beside them; as trustworthy as the file.
+    pub fn origin(&self) -> Option<&serde_json::Value> {
+        self.opened.origin.as_ref()
+    }
+
     /// The file or entry of a picture.
     pub fn picture_name(&self, index: usize) -> String {
         self.opened.pictures.name(index)
@@ -179,7 +184,13 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
     }
     if npy::recognise(&bytes) {
         let pictures = npy::Array::read(&bytes).and_then(|array| array.pictures(&file_name(path))).map_err(bad)?;
-        return Ok(Opened { format: "NumPy array", pictures: Box::new(pictures), classes: Vec::new(), ignored: 0 });
+        return Ok(Opened {
+            format: "NumPy array",
+            pictures: Box::new(pictures),
+            classes: Vec::new(),
+            ignored: 0,
+            origin: None,
+        });
     }
     if parquet::recognise(&bytes) {
         return parquet::open_all([(file_name(path), Ok(bytes))]);

@@ -1,6 +1,7 @@
 //! Tables as CSV (RFC 4180, lines ended by a newline alone): empty where there is no number.
 
 use super::History;
+use crate::metrics::{Kept, Made};
 use crate::run::{Event, EventKind};
 
 /// One row per `step` event: step, seconds trained, images seen, loss, rate, norm, and the loss by bin of t.
@@ -28,6 +29,38 @@ pub fn evaluations_csv(history: &History) -> String {
     for Event { step, kind } in &history.events {
         if let EventKind::Evaluation { metric, value, images } = kind {
             text += &format!("{step},{},{value},{images}\n", quoted(metric));
+        }
+    }
+    text
+}
+
+/// One row per number that `softdiff eval --run` kept, with what decides it; the whole protocol is in its JSON file.
+pub fn metrics_csv(kept: &Kept) -> String {
+    let mut text = String::from(
+        "metric,value,error,sampler,sampler_steps,nfe,images,seeds,step,weights,images_hash,reference,reference_hash,network,preset\n",
+    );
+    for one in &kept.evaluations {
+        let (images, reference) = (&one.protocol.images, &one.protocol.reference);
+        let made = |of: &dyn Fn(&Made) -> String| one.made.as_ref().map_or(String::new(), of);
+        for (name, measured) in &one.results {
+            let cells = [
+                name.clone(),
+                measured.value.to_string(),
+                measured.error.map_or(String::new(), |error| error.to_string()),
+                made(&|made| made.sampler.clone()),
+                made(&|made| made.steps.to_string()),
+                made(&|made| made.evaluations.to_string()),
+                images.count.to_string(),
+                made(&|made| made.seeds.clone()),
+                made(&|made| made.step.to_string()),
+                made(&|made| made.weights.clone()),
+                images.hash.clone(),
+                reference.source.clone(),
+                reference.hash.clone(),
+                one.protocol.network.clone(),
+                one.protocol.preset.clone(),
+            ];
+            text += &(cells.map(|cell| quoted(&cell)).join(",") + "\n");
         }
     }
     text

@@ -40,6 +40,28 @@ impl Measured {
     }
 }
 
+/// How images were made, as `softdiff sample` writes it beside them into an `.npz`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// The model's name.
+    pub model: String,
+    /// Training steps behind it.
+    pub step: u64,
+    /// Which of its weights.
+    pub weights: String,
+    /// The sampler.
+    pub sampler: String,
+    /// Its steps.
+    pub steps: usize,
+    /// Evaluations of the network per image; for an adaptive sampler, at least so many.
+    pub evaluations: usize,
+    /// The seeds, such as `0..1000`.
+    pub seeds: String,
+    /// Keys of the recipe that were changed for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+}
+
 /// All numbers of one evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
@@ -49,6 +71,9 @@ pub struct Evaluation {
     pub version: String,
     /// How they were measured.
     pub protocol: Protocol,
+    /// How the images were made, where their file says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Made>,
     /// By name.
     pub results: BTreeMap<String, Measured>,
     /// What a reader should know before trusting them.
@@ -63,7 +88,8 @@ impl Evaluation {
     /// Nothing measured yet.
     pub fn new(protocol: Protocol, device: String) -> Evaluation {
         let (format, version) = (FORMAT.into(), env!("CARGO_PKG_VERSION").into());
-        Evaluation { format, version, protocol, results: BTreeMap::new(), warnings: vec![], device, seconds: 0.0 }
+        let (results, warnings) = (BTreeMap::new(), vec![]);
+        Evaluation { format, version, protocol, made: None, results, warnings, device, seconds: 0.0 }
     }
 }
 

@@ -69,11 +69,17 @@ pub struct Protocol {
 const FREE: [&str; 3] = ["images.source", "images.hash", "reference.source"];
 
 impl Protocol {
+    /// Every field by its whole name, such as `images.count`.
+    pub fn fields(&self) -> BTreeMap<String, String> {
+        let mut fields = BTreeMap::new();
+        flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut fields);
+        fields
+    }
+
     /// The first field in which two protocols differ and must not, with both values. Options count only for `metrics`.
     pub fn difference(&self, other: &Protocol, metrics: &[&str]) -> Option<(String, String, String)> {
         let flat = |protocol: &Protocol| {
-            let mut fields = BTreeMap::new();
-            flatten("", &serde_json::to_value(protocol).unwrap_or_default(), &mut fields);
+            let mut fields = protocol.fields();
             fields.retain(|name, _| {
                 let option = name.strip_prefix("options.").map(|rest| rest.split('.').next().unwrap_or(rest));
                 !FREE.contains(&name.as_str()) && option.is_none_or(|option| metrics.contains(&option))

@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// A line of a chart.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What it is.
+    /// What it is; not said again where it is the chart's `y`.
     pub name: String,
     /// Its points, by rising x; those that are not finite leave a gap.
     pub points: Vec<(f64, f64)>,
@@ -46,7 +46,12 @@ pub struct Chart {
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 150.0;
+/// Room for names at the right: at least and at most, and for each letter.
+const RIGHT: (f64, f64, f64) = (150.0, 260.0, 6.8);
+/// Room at the right without names.
+const BARE: f64 = 24.0;
+/// A line of so few points shows them.
+const FEW: usize = 40;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 42.0;
 
@@ -68,13 +73,17 @@ impl Axis {
             (low, high) = if log { (0.1, 1.0) } else { (0.0, 1.0) };
         }
         if log {
-            let (first, last) = (low.log10().floor(), high.log10().ceil());
-            // Within one or two decades the marks at 2 and 5 help.
-            let steps: &[f64] = if last - first <= 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-            let decades = (first as i32)..=(last as i32);
-            let all = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
+            let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
             let (low, high) = if low == high { (low / 2.0, high * 2.0) } else { (low / 1.05, high * 1.05) };
-            return Axis { low, high, log, marks: all.filter(|m| (low..=high).contains(m)).collect() };
+            let within = |steps: &[f64]| -> Vec<f64> {
+                let all = (first..=last).flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
+                all.filter(|m| (low..=high).contains(m)).collect()
+            };
+            // As few as tell the scale: decades, else parts of them, else as on a plain axis.
+            let steps: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]];
+            let marks = steps.into_iter().map(within).find(|marks| marks.len() >= 3);
+            let marks = marks.unwrap_or_else(|| Axis::over([low, high].into_iter(), false, true).marks);
+            return Axis { low, high, log, marks };
         }
         if low == high {
             (low, high) = (low - 0.5, high + 0.5);
@@ -99,7 +108,7 @@ impl Axis {
     }
 }
 
-fn label(value: f64) -> String {
+pub(super) fn label(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
         "0".into()
@@ -117,9 +126,12 @@ impl Chart {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let (x, y) =
             (Axis::over(points().map(|p| p.0), self.log_x, true), Axis::over(points().map(|p| p.1), self.log_y, false));
-        let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - RIGHT);
+        let named = |series: &&Series| series.name != self.y;
+        let longest = self.series.iter().filter(named).map(|series| series.name.chars().count()).max();
+        let margin = longest.map_or(BARE, |longest| (44.0 + RIGHT.2 * longest as f64).clamp(RIGHT.0, RIGHT.1));
+        let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - margin);
         let at_y = |v: f64| HEIGHT - BOTTOM - y.place(v) * (HEIGHT - TOP - BOTTOM);
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let (right, bottom) = (WIDTH - margin, HEIGHT - BOTTOM);
         let title = escape(&format!("{} over {}", self.y, self.x));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" role=\"img\" aria-label=\"{title}\">"
@@ -150,16 +162,23 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             let colour = self.colour(index);
             let class = if series.dashed { "series dashed" } else { "series" };
-            let mut line = String::new();
+            let (mut line, mut marks) = (String::new(), String::new());
             let mut drawing = false;
             for &(px, py) in &series.points {
                 let fits = px.is_finite() && py.is_finite() && (!self.log_y || py > 0.0) && (!self.log_x || px > 0.0);
                 if fits {
                     let _ = write!(line, "{}{:.1} {:.1}", if drawing { 'L' } else { 'M' }, at_x(px), at_y(py));
+                    let _ = write!(marks, "M{:.1} {:.1}h0", at_x(px), at_y(py));
                 }
                 drawing = fits;
             }
             let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"{line}\"/>");
+            if series.points.len() <= FEW && !series.dashed {
+                let _ = write!(svg, "<path class=\"series point\" style=\"stroke:{colour}\" d=\"{marks}\"/>");
+            }
+            if series.name == self.y {
+                continue;
+            }
             let h = TOP + 8.0 + 18.0 * index as f64;
             let (from, to) = (right + 12.0, right + 32.0);
             let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"M{from} {h}L{to} {h}\"/>");
@@ -175,8 +194,32 @@ impl Chart {
             return format!("var(--s{}, {})", index % USUAL.len(), USUAL[index % USUAL.len()]);
         }
         let part = index as f64 / (self.series.len().max(2) - 1) as f64;
-        format!("hsl({:.0} 70% {:.0}%)", 255.0 - 215.0 * part, 50.0 + 5.0 * part)
+        let [r, g, b] = even_colour(270.0 - 250.0 * part);
+        format!("rgb({r} {g} {b})")
     }
+}
+
+/// The colour of a hue that is as bright as the others: three times the contrast of both a white and a dark page (WCAG 2.1).
+fn even_colour(hue: f64) -> [u8; 3] {
+    const BRIGHTNESS: f64 = 0.21;
+    let mut colour = [0; 3];
+    for percent in 0..100 {
+        let (saturation, lightness) = (0.8, f64::from(percent) / 100.0);
+        // From hue, saturation and lightness (CSS Color 4, 7.1).
+        let channel = |n: f64| {
+            let k = (n + hue / 30.0).rem_euclid(12.0);
+            let amplitude = saturation * lightness.min(1.0 - lightness);
+            lightness - amplitude * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0)
+        };
+        let rgb = [channel(0.0), channel(8.0), channel(4.0)];
+        colour = rgb.map(|value| (255.0 * value).round() as u8);
+        let [r, g, b] =
+            rgb.map(|value| if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) });
+        if 0.2126 * r + 0.7152 * g + 0.0722 * b >= BRIGHTNESS {
+            break;
+        }
+    }
+    colour
 }
 
 #[cfg(test)]
@@ -184,11 +227,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_family_has_one_brightness_and_many_hues() {
+        let family = Chart { family: true, series: vec![Series::new("a", vec![]); 10], ..Chart::default() };
+        let colours: std::collections::BTreeSet<String> = (0..10).map(|index| family.colour(index)).collect();
+        assert_eq!(colours.len(), 10);
+        let [r, g, b] = even_colour(120.0);
+        assert!(g > 2 * r && g > 2 * b && (100..180).contains(&g), "{r} {g} {b}");
+    }
+
+    #[test]
     fn marks_are_round_numbers_that_span_the_values() {
         let axis = Axis::over([0.03, 0.97].into_iter(), false, false);
         assert_eq!(axis.marks.iter().map(|m| label(*m)).collect::<Vec<_>>(), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
         let axis = Axis::over([3.0, 4000.0].into_iter(), true, false);
         assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
+        assert_eq!(Axis::over([11.0, 60.0].into_iter(), true, false).marks, [15.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(Axis::over([101.0, 119.0].into_iter(), true, false).marks, [100.0, 110.0, 120.0]);
         assert_eq!(axis.place(axis.low), 0.0);
         assert!((Axis::over([7.0].into_iter(), false, false).place(7.0) - 0.5).abs() < 1e-12);
         assert_eq!(Axis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
@@ -201,6 +255,7 @@ mod tests {
         let svg = Chart { series: vec![Series::new("<a>", points)], ..Chart::default() }.svg();
         let line = svg.split(" d=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!((line.matches('M').count(), line.matches('L').count()), (2, 1));
+        assert!(svg.contains("class=\"series point\"") && svg.matches("h0").count() == 3);
         assert!(svg.contains("&lt;a&gt;") && !svg.contains("NaN"));
         assert!(Chart::default().svg().ends_with("</svg>"));
     }

@@ -6,6 +6,9 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("style.css");
 const CHART_STYLE: &str = include_str!("chart.css");
 
+/// Longest word of a table that is never broken.
+const LONGEST_WORD: usize = 24;
+
 /// Text with the letters that HTML and SVG take for their own written out.
 pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -112,7 +115,10 @@ fn write_table(page: &mut String, head: &[String], rows: &[Vec<String>]) {
     for row in rows {
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
-            let _ = write!(page, "<td{}>{}</td>", class(column), escape(cell));
+            // A word that a hyphen would break is better kept whole; a long one is not.
+            let whole = cell.len() <= LONGEST_WORD && !cell.contains(char::is_whitespace);
+            let class = if whole && class(column).is_empty() { " class=\"w\"" } else { class(column) };
+            let _ = write!(page, "<td{class}>{}</td>", escape(cell));
         }
         page.push_str("</tr>\n");
     }

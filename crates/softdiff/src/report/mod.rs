@@ -4,6 +4,7 @@ pub mod base64;
 mod chart;
 mod heat_map;
 mod html;
+mod metrics;
 mod page;
 mod path;
 mod records;

@@ -61,10 +61,12 @@ pub fn page(
     };
     let mut sections = Vec::new();
     let mut sampled = SampleSections::default();
+    let quality = records.kept.quality();
     if let Some(model) = &model
         && images > 0
     {
-        sampled = Scene { model, dataset: dataset.as_ref(), device, images }.sections(progress)?;
+        let measured = quality.is_some();
+        sampled = Scene { model, dataset: dataset.as_ref(), device, images, measured }.sections(progress)?;
     }
     sections.push(summary(&records, model.as_ref(), dataset.as_ref(), missing, &sampled));
     sections.extend(sampled.grid);
@@ -80,6 +82,8 @@ pub fn page(
     sections.push(records.training());
     sections.extend(records.previews());
     sections.extend(sampled.others);
+    sections.extend(quality);
+    sections.extend(records.kept.section());
     sections.push(records.reproduce());
     let recipe = &records.recipe;
     let lead = format!("A {} diffusion, {} steps of training.", recipe.path.kind(), records.step());
@@ -116,7 +120,7 @@ fn summary(
     if let Some(session) = records.sessions.last() {
         row("device", session.device.clone());
     }
-    for (name, value) in &sampled.numbers {
+    for (name, value) in records.kept.lowest_fid().iter().chain(&sampled.numbers) {
         row(name, value.clone());
     }
     let rows = rows.into_iter().map(|row| row.to_vec()).collect();

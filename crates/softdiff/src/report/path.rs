@@ -83,8 +83,12 @@ pub(super) fn schedule_section(
             chart("level", level, false),
         )));
         let hops: Vec<(f64, f64)> = schedule.hops.iter().enumerate().map(|(i, h)| (i as f64 + 1.0, *h)).collect();
-        let hops =
-            Chart { x: "hop".into(), y: "distance".into(), series: vec![Series::new("hop", hops)], ..Chart::default() };
+        let hops = Chart {
+            x: "hop".into(),
+            y: "distance".into(),
+            series: vec![Series::new("distance", hops)],
+            ..Chart::default()
+        };
         blocks.push(Block::Figure(Figure::drawn(
             "hops",
             "The distance from each level to the next: a good schedule spends it evenly.",
@@ -94,9 +98,10 @@ pub(super) fn schedule_section(
             let mut levels = schedule.knots.clone();
             levels.dedup();
             let distances = paired_distances(&*corruption, &levels, &values(dataset, 0, MEASURED), &|_, _| {})?;
-            let map = heat_map(levels.len(), distances.values(), (320 / levels.len().max(1)).max(1));
-            let caption = "Distances between the levels (paired, the same images at both): dark is near, light is far.";
-            blocks.push(Block::Figure(Figure::picture("distances", caption, &map)));
+            let map = heat_map(&levels, "level", distances.values(), "distance");
+            let caption = "Distances between the levels (paired, the same images at both): dark is near, light is far. Hops go along \
+                           the diagonal.";
+            blocks.push(Block::Figure(Figure::drawn("distances", caption, map)));
         }
     }
     blocks.push(Block::Figure(Figure::drawn(

@@ -1,6 +1,7 @@
 //! What a run wrote down: its recipe, events, schedule and sessions, as sections.
 
 use super::{Block, Body, Chart, Figure, Section, Series};
+use crate::metrics::Kept;
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
 use crate::run::{Event, EventKind, RunError, RunFolder, Session};
@@ -24,6 +25,8 @@ pub struct Records {
     pub schedule: Option<Schedule>,
     /// Who worked on it.
     pub sessions: Vec<Session>,
+    /// How good its images were found to be.
+    pub kept: Kept,
 }
 
 /// Why the records could not be read.
@@ -49,7 +52,8 @@ impl Records {
             false => vec![],
         };
         let schedule = if folder.schedule().is_file() { Some(Schedule::read(&folder.schedule())?) } else { None };
-        Ok(Records { folder: folder.clone(), recipe, events, schedule, sessions: folder.sessions() })
+        let (sessions, kept) = (folder.sessions(), Kept::read(folder));
+        Ok(Records { folder: folder.clone(), recipe, events, schedule, sessions, kept })
     }
 
     /// Steps done, as far as the events tell.
@@ -82,7 +86,7 @@ impl Records {
             x: "training step".into(),
             y: "loss".into(),
             log_y: true,
-            series: vec![Series::new("all times", line(&|i| Some(steps[i].1)))],
+            series: vec![Series::new("loss", line(&|i| Some(steps[i].1)))],
             ..Chart::default()
         };
         let by_time = Chart {
@@ -103,7 +107,7 @@ impl Records {
             x: "training step".into(),
             y: "norm of the gradient".into(),
             log_y: true,
-            series: vec![Series::new("before clipping", line(&|i| Some(steps[i].3)))],
+            series: vec![Series::new("norm of the gradient", line(&|i| Some(steps[i].3)))],
             ..Chart::default()
         };
         let mut blocks = vec![
@@ -117,7 +121,11 @@ impl Records {
                 "The same by time: small t is nearly clean, t = 1 fully corrupted.",
                 by_time.svg(),
             )),
-            Block::Figure(Figure::drawn("norm", "The gradient's norm, averaged in the same way.", norm.svg())),
+            Block::Figure(Figure::drawn(
+                "norm",
+                "The gradient's norm before clipping, averaged in the same way.",
+                norm.svg(),
+            )),
         ];
         let warnings: Vec<String> = self
             .events
@@ -166,10 +174,10 @@ impl Records {
 
     /// The commands and the recipe that make it again.
     pub fn reproduce(&self) -> Section {
-        let name = &self.recipe.name;
-        let commands = format!(
-            "softdiff train config.toml --out runs/{name}\nsoftdiff sample runs/{name}\nsoftdiff report runs/{name}"
-        );
+        let run = format!("runs/{}", self.recipe.name);
+        let mut commands = vec![format!("softdiff train config.toml --out {run}"), format!("softdiff sample {run}")];
+        commands.extend(self.kept.commands(&run));
+        commands.push(format!("softdiff report {run}"));
         let head = ["begun", "program", "device", "threads", "from step"].map(String::from).to_vec();
         let rows = self.sessions.iter().map(|session| {
             let begun = utc(session.started_unix);
@@ -178,7 +186,7 @@ impl Records {
         });
         let blocks = vec![
             Block::Text("With the recipe below as config.toml:".into()),
-            Block::Code(commands),
+            Block::Code(commands.join("\n")),
             Block::Code(self.recipe.to_toml()),
             Block::Table { head, rows: rows.collect() },
         ];

@@ -30,6 +30,8 @@ pub(super) struct Scene<'a> {
     pub dataset: Option<&'a Dataset>,
     pub device: &'a Device,
     pub images: usize,
+    /// Whether quality over evaluations is known already.
+    pub measured: bool,
 }
 
 /// What was found: the grid, the rest, and numbers for the summary.
@@ -76,7 +78,7 @@ impl Scene<'_> {
         }
         found.others.push(self.samplers(&*own, &mut denoiser, &sampling)?);
         found.others.push(self.means(&*own, &mut denoiser, &sampling)?);
-        if self.dataset.is_some() {
+        if self.dataset.is_some() && !self.measured {
             found.others.push(self.evaluations(&*own, &mut denoiser, progress)?);
         }
         Ok(found)
@@ -182,7 +184,10 @@ impl Scene<'_> {
             "Lower is better; {count} images per point, so small differences mean nothing. Dashed: other images of the data."
         );
         let figure = Figure::drawn("quality", caption, chart.svg());
-        Ok(Section { title: "Quality over evaluations".into(), blocks: vec![Block::Figure(figure)] })
+        let why = "This is not FID, which needs the Inception network and thousands of images: results that softdiff eval --run \
+                   keeps, of several samplers or numbers of steps, are drawn here instead.";
+        let blocks = vec![Block::Figure(figure), Block::Text(why.into())];
+        Ok(Section { title: "Quality over evaluations".into(), blocks })
     }
 
     /// Sliced Wasserstein distance of images, as bytes would hold them, to as many of the data.

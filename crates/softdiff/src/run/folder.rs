@@ -70,6 +70,10 @@ impl RunFolder {
     pub fn samples(&self) -> PathBuf {
         self.root.join("samples")
     }
+    /// Results of evaluations of its images.
+    pub fn evaluations(&self) -> PathBuf {
+        self.root.join("evaluations")
+    }
     /// Who worked on it.
     pub fn env(&self) -> PathBuf {
         self.root.join("env.json")
@@ -104,7 +108,20 @@ impl RunFolder {
     pub fn add_session(&self, held: &RunLock, session: Session) -> Result<()> {
         let mut sessions = self.sessions();
         sessions.push(session);
-        let Ok(mut text) = serde_json::to_string_pretty(&sessions) else { unreachable!("sessions are always JSON") };
+        self.write_sessions(held, &sessions)
+    }
+
+    /// Changes the note of the last process, which is this one.
+    pub fn amend_session(&self, held: &RunLock, change: impl FnOnce(&mut Session)) -> Result<()> {
+        let mut sessions = self.sessions();
+        if let Some(session) = sessions.last_mut() {
+            change(session);
+        }
+        self.write_sessions(held, &sessions)
+    }
+
+    fn write_sessions(&self, held: &RunLock, sessions: &[Session]) -> Result<()> {
+        let Ok(mut text) = serde_json::to_string_pretty(sessions) else { unreachable!("sessions are always JSON") };
         text.push('\n');
         self.publish(held, &self.env(), text.as_bytes())
     }

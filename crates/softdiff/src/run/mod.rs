@@ -28,5 +28,5 @@ pub use guard::{Diverged, Guard, MOST_SKIPS, Quantity, Spike, Verdict};
 pub use lock::{Holder, RunLock};
 pub use meter::Meter;
 pub use presence::{Memory, Presence};
-pub use session::{Session, build};
+pub use session::{DeviceMemory, Session, build};
 pub use signal::{StopRequest, StopSignal, Stopped};

@@ -20,13 +20,26 @@ pub struct Session {
     pub threads: usize,
     /// The step it went on from.
     pub from_step: u64,
+    /// Memory of the GPU, where it computed on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_memory: Option<DeviceMemory>,
+}
+
+/// Memory of a GPU, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceMemory {
+    /// The most that was in use, by all its processes together.
+    pub used: u64,
+    /// All there is.
+    pub total: u64,
 }
 
 impl Session {
     /// This process, from now on.
     pub fn now(device: &str, threads: usize, from_step: u64) -> Session {
         let started_unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        Session { started_unix, build: build(), process: Holder::this(), device: device.into(), threads, from_step }
+        let (build, process, device) = (build(), Holder::this(), device.into());
+        Session { started_unix, build, process, device, threads, from_step, device_memory: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One look at a run.
 
 use super::{State, Watch, pace};
-use crate::run::{EventKind, Holder, Memory, Presence};
+use crate::run::{DeviceMemory, EventKind, Holder, Memory, Presence};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub memory: Option<Memory>,
     /// What it computes on.
     pub device: Option<String>,
+    /// The device's memory, where it is a GPU.
+    pub device_memory: Option<DeviceMemory>,
     /// Metrics by name.
     pub evaluations: BTreeMap<String, Best>,
     /// How many warnings there were.
@@ -125,6 +127,7 @@ impl Watch {
             }
             _ => None,
         });
+        let session = self.folder.sessions().pop();
         let root = self.folder.root();
         let root = root.canonicalize().unwrap_or(root.into());
         Snapshot {
@@ -139,7 +142,8 @@ impl Watch {
             seconds_left: pace.zip(left).map(|(pace, left)| left / pace).filter(|_| at_work),
             memory: writer.as_ref().filter(|_| presence == Presence::Alive).and_then(Holder::memory),
             writer,
-            device: self.folder.sessions().pop().map(|session| session.device),
+            device_memory: session.as_ref().and_then(|session| session.device_memory),
+            device: session.map(|session| session.device),
             evaluations: seen.evaluations.clone(),
             warned: seen.warned,
             warnings: seen.warnings.clone(),

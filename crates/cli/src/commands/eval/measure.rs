@@ -3,7 +3,7 @@
 use super::features::Features;
 use super::metric::{Metric, POINTS, options};
 use super::sets::{Reference, Set};
-use super::{Measure, pixels};
+use super::{Measure, keep, pixels};
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use serde_json::json;
@@ -30,7 +30,10 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         let failure = Failure::new(format!("{} holds statistics, which are enough for fid alone", path.display()));
         return Err(failure.hint("give the data set itself, or --metrics fid,fid-infinity"));
     }
-    // Said before the features of the reference cost their time.
+    // Both said before the features of the reference cost their time.
+    if let Some(run) = &flags.run {
+        keep::check(run, images.made.as_ref())?;
+    }
     let count = images.dataset.len();
     if network.is_some() && count < 2 {
         return Err(MetricError::TooFew { metric: "a distance of features", found: count, least: 2 }.into());
@@ -44,6 +47,7 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
         options: options(flags, &metrics),
     };
     let mut evaluation = Evaluation::new(protocol, device.to_string());
+    evaluation.made = images.made.clone();
     if count > 1 && (1..count).all(|index| images.dataset.picture(index) == images.dataset.picture(0)) {
         evaluation.warnings.push("all generated pictures are equal".into());
     }

@@ -4,8 +4,9 @@ use crate::commands::data::{Channels, Part, explain, explain_opening, parse_size
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use clap::Args;
+use serde::Deserialize;
 use softdiff::data::{Crop, Dataset, LoadOptions, Source, Split, Transform};
-use softdiff::metrics::{MetricError, Note, Pictures, Statistics};
+use softdiff::metrics::{Made, MetricError, Note, Pictures, Statistics};
 use std::path::{Path, PathBuf};
 
 /// Flags that choose and treat pictures.
@@ -44,6 +45,8 @@ pub struct SetFlags {
 pub struct Set {
     pub dataset: Dataset,
     pub pictures: Pictures,
+    /// How they were made, where their file says so.
+    pub made: Option<Made>,
 }
 
 /// What the generated pictures are measured against.
@@ -103,7 +106,8 @@ impl SetFlags {
         let progress = Progress::new("decoding", "pictures");
         let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
         let pictures = Pictures::of(&dataset, &name(path), split, &transform);
-        Ok(Set { dataset, pictures })
+        let made = source.origin().and_then(|origin| Made::deserialize(origin.get("made")?).ok());
+        Ok(Set { dataset, pictures, made })
     }
 }
 

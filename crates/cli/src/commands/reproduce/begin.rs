@@ -1,7 +1,7 @@
 //! The beginning of an experiment: what is known already, and how long to train.
 
 use super::budget::{Budget, Pace, share};
-use super::measure::{Metric, evaluations};
+use super::measure::Metric;
 use super::results::Results;
 use super::runner::{Job, sampling};
 use crate::diagnostics::Failure;
@@ -83,7 +83,7 @@ impl Job {
                 let mut total = 0;
                 for entry in &self.entries {
                     for setting in entry.variant.settings {
-                        total += evaluations(&sampling(entry, setting))?;
+                        total += sampling(entry, setting).evaluations()?;
                     }
                 }
                 let preparation = (begun.elapsed().as_secs_f64() - finished.seconds).max(0.0);

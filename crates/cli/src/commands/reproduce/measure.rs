@@ -11,7 +11,6 @@ use softdiff::metrics::{Fid, Note, Pictures, StatisticsCache, sliced_wasserstein
 use softdiff::model::{Generator, Model, to_bytes};
 use softdiff::recipe::{DataSection, SampleSection};
 use softdiff::run::{StopRequest, Stopped};
-use softdiff::sampler::Ending;
 use softdiff::train::numbers;
 use std::path::Path;
 
@@ -89,6 +88,19 @@ impl Reference {
         Ok(Reference { section: section.clone(), dataset, by })
     }
 
+    /// Number, size, part and hash.
+    pub fn words(&self) -> String {
+        let name = Path::new(&self.section.source).file_name().unwrap_or_default().to_string_lossy();
+        let transform = self.section.load_options().transform;
+        let Pictures { count, size: [width, height, channels], split, hash, .. } =
+            Pictures::of(&self.dataset, &name, self.section.split, &transform);
+        let used = match self.by {
+            By::Features(_) => count,
+            By::Pixels(_) => REFERENCE.min(count / 2).max(1),
+        };
+        format!("{used} of {count} images of {height}x{width}x{channels}, part {split}, {hash}")
+    }
+
     /// Whether this is the data of that section.
     pub fn is_of(&self, section: &DataSection) -> bool {
         self.section == *section
@@ -123,12 +135,6 @@ fn spread(dataset: &Dataset, offset: usize, most: usize) -> Vec<u8> {
     let count = most.min(dataset.len() / 2).max(1);
     let every = dataset.len() / count;
     (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect()
-}
-
-/// Evaluations of the network for one image: the last step of the usual ending is a single one.
-pub fn evaluations(section: &SampleSection) -> Result<usize, Failure> {
-    let each = section.build()?.evaluations();
-    Ok(if section.ending == Ending::Denoised { (section.steps - 1) * each + 1 } else { section.steps * each })
 }
 
 /// Images of seeds 0, 1, ... as bytes; a signal ends it between two batches.

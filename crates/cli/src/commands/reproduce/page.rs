@@ -133,7 +133,7 @@ fn kinds(experiment: &Experiment, first: bool) -> Vec<(&'static str, &'static st
     if first && experiment.shows.contains(&Show::Paths) {
         kinds.push(("paths", "paths", "Images of the data from t = 0 (left) to t = 1 (right)."));
     }
-    kinds.push(("samples", "samples", "Uncurated samples: {how}."));
+    kinds.push(("samples", "samples", "Uncurated samples, from seed 0 on: {how}."));
     if experiment.shows.contains(&Show::Means) {
         kinds.push(("means", "means", "The network's clean prediction from the start (left) to the end: {how}."));
     }

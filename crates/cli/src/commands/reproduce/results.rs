@@ -3,6 +3,7 @@
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
+use softdiff::inception::Preset;
 use std::path::Path;
 
 /// FID of fewer images is dominated by its bias; the paper takes 50000.
@@ -27,6 +28,9 @@ pub struct Results {
     pub samples: usize,
     /// `fid` or `sliced-wasserstein`.
     pub metric: String,
+    /// The images that samples are measured against: number, size, part and hash.
+    #[serde(default)]
+    pub reference: String,
     /// Hash of the FID network's weights.
     pub network: Option<String>,
     /// Where it was computed.
@@ -156,6 +160,14 @@ impl Results {
         if let Some(floor) = self.floor {
             facts.push(("other images of the data", format!("{floor:.4}, as a yardstick")));
         }
+        if !self.reference.is_empty() {
+            facts.push(("measured against", self.reference.clone()));
+        }
+        facts.push(("seeds", format!("0 to {}", self.samples.saturating_sub(1))));
+        if let Some(network) = &self.network {
+            facts.push(("FID network", format!("{network}, preset {}", Preset::default())));
+        }
+        facts.push(("program", softdiff::run::build()));
         facts.push(("device", self.device.clone()));
         facts
     }

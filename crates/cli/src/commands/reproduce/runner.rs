@@ -1,7 +1,7 @@
 //! Runs any experiment: train every model, measure it at every setting, keep what is done.
 
 use super::budget::Budget;
-use super::measure::{Reference, evaluations, images};
+use super::measure::{Reference, images};
 use super::plan::Entry;
 use super::results::{Levels, Results, Row};
 use super::{drawing, page, table};
@@ -59,6 +59,7 @@ impl Job {
                     reference = Some(Reference::load(&entry.recipe.data, self.network.as_ref(), &self.device)?);
                 }
                 if let Some(reference) = &mut reference {
+                    results.reference = reference.words();
                     results.floor = reference.floor(results.samples)?;
                     self.measure(entry, reference, &mut results)?;
                 }
@@ -146,7 +147,7 @@ impl Job {
                 variant: entry.name.clone(),
                 sampler: section.sampler.clone(),
                 sampler_steps: section.steps,
-                evaluations: evaluations(&section)?,
+                evaluations: section.evaluations()?,
                 train_steps: model.step,
                 images_seen: model.step * results.batch as u64,
                 samples: results.samples,

@@ -7,6 +7,7 @@ use softdiff::archive::zip::ZipWriter;
 use softdiff::corruption::Shape;
 use softdiff::data::{Dataset, write_npz};
 use softdiff::image::{grid, png};
+use softdiff::metrics::Made;
 use softdiff::model::to_bytes;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use std::path::Path;
 const LARGEST_GRID: usize = 4096;
 
 /// Writes images to `out`, whose ending decides the format.
-pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64]) -> Outcome {
+pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Made) -> Outcome {
     let bytes = to_bytes(images);
     let Shape { height, width, channels } = shape;
     match out.extension().and_then(|e| e.to_str()) {
@@ -27,7 +28,7 @@ pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64]) -> Outcom
         }
         Some("npz") => {
             let set = Dataset::new(height, width, channels, bytes, None, vec![]);
-            let origin = json!({ "made_by": softdiff::run::build(), "first_seeds": &seeds[..seeds.len().min(64)] });
+            let origin = json!({ "made_by": softdiff::run::build(), "made": made });
             atomic_file::write(out, |to| write_npz(to, &set, &origin)).map_err(|error| unwritable(out, &error))
         }
         Some("zip") => {

@@ -1,5 +1,6 @@
 //! Training as seen on a terminal.
 
+use super::notes::Notes;
 use crate::progress::Progress;
 use softdiff::engine::Params;
 use softdiff::run::{Event, EventKind, StopRequest, StopSignal};
@@ -10,6 +11,8 @@ use std::error::Error;
 pub struct Terminal<'a> {
     /// What measures the weights at checkpoints.
     pub scorer: Option<Scorer<'a>>,
+    /// What keeps the note of this process up to date.
+    pub notes: Option<Notes<'a>>,
     stop: Option<StopRequest>,
     quiet: bool,
     progress: Option<Progress>,
@@ -19,7 +22,7 @@ pub struct Terminal<'a> {
 impl<'a> Terminal<'a> {
     /// `quiet` shows warnings only.
     pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal<'a> {
-        Terminal { scorer: None, stop, quiet, progress: None, loss: None }
+        Terminal { scorer: None, notes: None, stop, quiet, progress: None, loss: None }
     }
 
     /// A line of its own.
@@ -43,6 +46,7 @@ impl Watcher for Terminal<'_> {
         // A moving mean over some twenty steps: single batches jump about.
         let mean = self.loss.map_or(loss, |mean| mean + 0.05 * (loss - mean));
         self.loss = Some(mean);
+        self.notes.iter_mut().for_each(|notes| notes.begun_at(done.saturating_sub(1)));
         let (done, steps) = (done as usize, steps as usize);
         if !self.quiet {
             let progress = self
@@ -54,6 +58,7 @@ impl Watcher for Terminal<'_> {
 
     fn event(&mut self, event: &Event) {
         match &event.kind {
+            EventKind::Step { .. } => self.notes.iter_mut().for_each(Notes::memory),
             EventKind::Warning { message } => eprintln!("warning: step {}: {message}", event.step),
             EventKind::Evaluation { metric, value, images } => {
                 self.say(&format!("step {}: {metric} {value:.4} on {images} images", event.step));

@@ -123,6 +123,9 @@ fn speed(snapshot: &Snapshot) -> String {
     let mib = |bytes: u64| bytes >> 20;
     let memory = snapshot.memory;
     parts.extend(memory.map(|memory| format!("memory {} MiB (peak {})", mib(memory.resident), mib(memory.peak))));
+    let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+    let on_device = snapshot.device_memory;
+    parts.extend(on_device.map(|memory| format!("GPU {:.1} of {:.1} GiB", gib(memory.used), gib(memory.total))));
     if parts.is_empty() { "not known yet".into() } else { parts.join("   ") }
 }
 

@@ -1,7 +1,8 @@
-//! Pictures in a terminal: kitty's graphics protocol, iTerm2's inline images, or half blocks in colour.
+//! Pictures in a terminal: kitty's graphics protocol, iTerm2's inline images, sixels, or half blocks in colour.
 
+use super::sixel;
 use clap::ValueEnum;
-use softdiff::image::{self, Picture, resize::bilinear};
+use softdiff::image::{self, Picture, grid, resize::bilinear};
 use softdiff::report::base64;
 use softdiff::run::RunFolder;
 use softdiff::watch::Snapshot;
@@ -10,6 +11,8 @@ use std::path::{Component, Path};
 
 /// Largest preview that is read.
 const LARGEST: u64 = 16 << 20;
+/// Small pictures are made at most so many times larger.
+const LARGEST_ZOOM: usize = 4;
 /// Kitty takes at most so many letters at once.
 const CHUNK: usize = 4096;
 /// Removes the picture drawn by kitty's protocol; other terminals ignore it.
@@ -24,6 +27,8 @@ pub enum Way {
     Kitty,
     /// Inline images of iTerm2: iTerm2, WezTerm.
     Iterm,
+    /// Sixels: foot, xterm -ti vt340, Windows Terminal, tmux.
+    Sixel,
     /// Half blocks in 24-bit colour.
     Blocks,
     /// Half blocks in 256 colours.
@@ -33,8 +38,8 @@ pub enum Way {
 }
 
 impl Way {
-    /// The way of this terminal, by what the environment says of it.
-    pub fn here(self, terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> Way {
+    /// The way of this terminal, by what the environment says of it, and by its own word on `sixels`.
+    pub fn here(self, terminal: bool, variable: &dyn Fn(&str) -> Option<String>, sixels: &dyn Fn() -> bool) -> Way {
         let is = |name: &str, values: &[&str]| variable(name).is_some_and(|value| values.contains(&value.as_str()));
         let has = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -49,6 +54,7 @@ impl Way {
                 Way::Kitty
             }
             Way::Auto if !wrapped && is("TERM_PROGRAM", &["iTerm.app", "WezTerm"]) => Way::Iterm,
+            Way::Auto if sixels() => Way::Sixel,
             Way::Auto if is("COLORTERM", &["truecolor", "24bit"]) => Way::Blocks,
             Way::Auto if term.contains("256color") => Way::Blocks256,
             Way::Auto => Way::None,
@@ -71,6 +77,7 @@ impl Preview {
         snapshot: &Snapshot,
         way: Way,
         (columns, rows): (usize, usize),
+        cell: (usize, usize),
     ) -> Option<&str> {
         let file = &snapshot.preview.as_ref()?.text;
         if way == Way::None || columns < 4 || rows < 2 {
@@ -85,13 +92,16 @@ impl Preview {
             let path = folder.root().join(file);
             let bytes = softdiff::run::fs::read_up_to(folder.fs().as_ref(), &path, LARGEST).ok()?;
             let picture = image::decode(&bytes).ok()?;
-            self.last = Some((key, drawn(&picture, &bytes, way, columns, rows)));
+            self.last = Some((key, drawn(&picture, &bytes, way, (columns, rows), cell)));
         }
         self.last.as_ref().map(|(_, drawn)| drawn.as_str())
     }
 }
 
-fn drawn(picture: &Picture, file: &[u8], way: Way, columns: usize, rows: usize) -> String {
+/// `cell` is the size of a character in pixels.
+fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usize), cell: (usize, usize)) -> String {
+    // Sixels that end in the last row would move all the others up.
+    let rows = if way == Way::Sixel { rows - 1 } else { rows };
     // A character is about twice as high as wide.
     let (mut width, mut height) = (columns, columns * picture.height / picture.width.max(1));
     if height > rows * 2 {
@@ -103,6 +113,21 @@ fn drawn(picture: &Picture, file: &[u8], way: Way, columns: usize, rows: usize) 
         Way::Iterm => {
             let size = format!("size={};width={width};height={}", file.len(), height.div_ceil(2));
             format!("\x1b]1337;File=inline=1;{size};preserveAspectRatio=1:{}\x07", base64::encode(file))
+        }
+        Way::Sixel => {
+            let (most_wide, most_high) = (columns * cell.0, rows * cell.1);
+            // The frame of a grid is part of it.
+            let zoom = |most: usize, side: usize| most.saturating_sub(2) / side.max(1);
+            let zoom = zoom(most_wide, picture.width).min(zoom(most_high, picture.height));
+            let Picture { width, height, channels, ref pixels } = *picture;
+            sixel::encode(&match zoom {
+                0 => {
+                    let share = (most_wide as f64 / width as f64).min(most_high as f64 / height as f64);
+                    let side = |side: usize| ((side as f64 * share) as usize).max(1);
+                    bilinear(picture, side(width), side(height))
+                }
+                zoom => grid::compose(width, height, channels, pixels, 1, zoom.min(LARGEST_ZOOM)),
+            })
         }
         Way::Blocks | Way::Blocks256 => {
             let shrunk = bilinear(picture, width.min(picture.width), height.min(picture.height));
@@ -175,12 +200,15 @@ fn of_256([r, g, b]: [u8; 3]) -> u8 {
 mod tests {
     use super::*;
 
+    const CELL: (usize, usize) = (10, 20);
+
     #[test]
     fn the_way_follows_from_the_terminal() {
-        let here = |variables: &[(&str, &str)], terminal| {
+        let asked = |variables: &[(&str, &str)], terminal, sixels| {
             let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
-            Way::Auto.here(terminal, &find)
+            Way::Auto.here(terminal, &find, &|| sixels)
         };
+        let here = |variables: &[(&str, &str)], terminal| asked(variables, terminal, false);
         let kitty = ("TERM", "xterm-kitty");
         assert_eq!(here(&[kitty], true), Way::Kitty);
         assert_eq!(here(&[kitty], false), Way::None);
@@ -189,13 +217,15 @@ mod tests {
         assert_eq!(here(&[("TERM_PROGRAM", "iTerm.app")], true), Way::Iterm);
         assert_eq!(here(&[("TERM", "xterm-256color")], true), Way::Blocks256);
         assert_eq!(here(&[("TERM", "vt100")], true), Way::None);
-        assert_eq!(Way::Blocks.here(false, &|_| None), Way::Blocks, "what was asked for is done");
+        assert_eq!(asked(&[("TERM", "foot"), ("COLORTERM", "truecolor")], true, true), Way::Sixel);
+        assert_eq!(asked(&[kitty], true, true), Way::Kitty);
+        assert_eq!(Way::Blocks.here(false, &|_| None, &|| panic!()), Way::Blocks, "what was asked for is done");
     }
 
     #[test]
     fn two_rows_of_pixels_are_one_of_characters() {
         let picture = Picture { width: 2, height: 3, channels: 1, pixels: vec![0, 0, 255, 255, 7, 8] };
-        let text = drawn(&picture, &[], Way::Blocks, 80, 24);
+        let text = drawn(&picture, &[], Way::Blocks, (80, 24), CELL);
         let rows: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(rows[0], "\x1b[38;2;0;0;0;48;2;255;255;255m▀▀\x1b[0m");
         assert_eq!(rows[1], "\x1b[38;2;7;7;7;49m▀\x1b[38;2;8;8;8;49m▀\x1b[0m");
@@ -205,12 +235,20 @@ mod tests {
     #[test]
     fn a_picture_keeps_its_shape_within_the_room() {
         let picture = Picture { width: 100, height: 100, channels: 1, pixels: vec![9; 10_000] };
-        let rows = |columns, rows| drawn(&picture, &[], Way::Blocks256, columns, rows).split("\r\n").count();
+        let rows = |columns, rows| drawn(&picture, &[], Way::Blocks256, (columns, rows), CELL).split("\r\n").count();
         assert_eq!((rows(80, 10), rows(10, 80), rows(200, 80)), (10, 5, 50));
-        assert!(drawn(&picture, b"abc", Way::Kitty, 80, 10).contains("c=20,r=10,m=0;YWJj"));
-        assert!(drawn(&picture, b"abc", Way::Iterm, 80, 10).contains("size=3;width=20;height=10;"));
+        assert!(drawn(&picture, b"abc", Way::Kitty, (80, 10), CELL).contains("c=20,r=10,m=0;YWJj"));
+        assert!(drawn(&picture, b"abc", Way::Iterm, (80, 10), CELL).contains("size=3;width=20;height=10;"));
+        let raster = |columns, rows| {
+            let text = drawn(&picture, &[], Way::Sixel, (columns, rows), CELL);
+            text.split('#').next().unwrap().rsplit_once('q').unwrap().1.to_owned()
+        };
+        assert_eq!(
+            (raster(80, 11), raster(80, 3), raster(200, 80)),
+            ("\"1;1;102;102".into(), "\"1;1;40;40".into(), "\"1;1;402;402".into())
+        );
         let thin = Picture { width: 1, height: 5000, channels: 1, pixels: vec![9; 5000] };
-        assert_eq!(drawn(&thin, &[], Way::Blocks, 80, 10).matches('▀').count(), 10);
+        assert_eq!(drawn(&thin, &[], Way::Blocks, (80, 10), CELL).matches('▀').count(), 10);
     }
 
     #[test]

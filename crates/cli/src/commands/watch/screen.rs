@@ -89,6 +89,20 @@ pub fn size() -> (usize, usize) {
     (number("COLUMNS").unwrap_or(80), number("LINES").unwrap_or(24))
 }
 
+/// Width and height of a character in pixels, as the terminal tells, else those of the VT340.
+pub fn cell() -> (usize, usize) {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout())
+        && size.ws_xpixel > 0
+        && size.ws_ypixel > 0
+        && size.ws_col > 0
+        && size.ws_row > 0
+    {
+        return ((size.ws_xpixel / size.ws_col).max(1).into(), (size.ws_ypixel / size.ws_row).max(1).into());
+    }
+    (10, 20)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,7 +101,7 @@ export function task(name, start, show, over) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     problem();
-    [submit.disabled, cancel.disabled] = [true, false];
+    [submit.disabled, cancel.disabled, status.textContent] = [true, false, "Asking."];
     try {
       ({ id } = await start(form));
       bar.hidden = false;

@@ -8,11 +8,79 @@ function show({ name, png: data, text }) {
   else place.append(figure(png(data), name));
 }
 
+const sides = ["left", "top", "width", "height"];
+const hole = () => Object.fromEntries(sides.map((name) => [name, +form.elements[name].value]));
+const picture = () => form.querySelector("input[name=restore-picture]:checked + img");
+
+/** The picture with the rectangle that is to be filled in. */
+function draw() {
+  const [canvas, image] = [$("restore-hole"), picture()];
+  if (!image?.naturalWidth) return;
+  const zoom = Math.max(1, Math.round(320 / Math.max(image.naturalWidth, image.naturalHeight)));
+  [canvas.width, canvas.height] = [image.naturalWidth * zoom, image.naturalHeight * zoom];
+  const pen = canvas.getContext("2d");
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const { left, top, width, height } = hole();
+  const place = [left, top, width, height].map((side) => side * zoom);
+  pen.fillStyle = "rgb(116 179 245 / 45%)";
+  pen.fillRect(...place);
+  [pen.strokeStyle, pen.lineWidth] = ["#74b3f5", 2];
+  pen.strokeRect(...place);
+}
+
+function choose(values) {
+  sides.forEach((name, index) => { form.elements[name].value = values[index]; });
+  draw();
+}
+
+/** The middle of another picture, and numbers that stay inside it. */
+async function turn() {
+  const image = picture();
+  await image.decode();
+  const [width, height] = [image.naturalWidth, image.naturalHeight];
+  const { left, top, width: wide, height: high } = form.elements;
+  [left.max, top.max, wide.max, high.max] = [width - 1, height - 1, width, height];
+  choose([width / 3, height / 3, width / 3, height / 3].map(Math.round));
+}
+
+/** A rectangle from where the pointer went down to where it is. */
+function drag() {
+  const canvas = $("restore-hole");
+  const at = ({ clientX, clientY }) => {
+    const [box, image] = [canvas.getBoundingClientRect(), picture()];
+    const share = (value, size, pixels) => Math.min(pixels, Math.max(0, Math.round((value / size) * pixels)));
+    return [share(clientX - box.left, box.width, image.naturalWidth), share(clientY - box.top, box.height, image.naturalHeight)];
+  };
+  let from = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    from = at(event);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!from) return;
+    const to = at(event);
+    const [left, top] = [Math.min(from[0], to[0]), Math.min(from[1], to[1])];
+    choose([left, top, Math.max(1, Math.abs(to[0] - from[0])), Math.max(1, Math.abs(to[1] - from[1]))]);
+  });
+  ["pointerup", "pointercancel"].forEach((name) => canvas.addEventListener(name, () => { from = null; }));
+}
+
+/** Only what the task needs is asked for; without a number, a blur made here is usual, another is told from the picture. */
+function ask() {
+  form.elements.level.placeholder = form.elements.degrade.checked ? "1.5" : "told from it";
+  for (const part of form.querySelectorAll("[data-task]")) {
+    part.hidden = part.dataset.task !== form.elements.task.value;
+    part.querySelectorAll("input").forEach((input) => { input.disabled = part.hidden; });
+  }
+}
+
 async function start() {
-  const { model, task: kind, level, samples, steps, degrade, file } = form.elements;
-  const picture = form.elements["restore-picture"].value;
+  const { model, task: kind, level, factor, samples, steps, degrade } = form.elements;
   const order = {
-    model: model.value, picture, task: kind.value, level: level.value === "" ? null : +level.value,
+    model: model.value, picture: form.elements["restore-picture"].value, task: kind.value,
+    level: kind.value === "deblur" && level.value !== "" ? +level.value : null,
+    factor: kind.value === "super-resolve" ? +factor.value : null, hole: kind.value === "inpaint" ? hole() : null,
     degrade: degrade.checked, samples: +samples.value, steps: +steps.value,
   };
   const job = await post("/api/restore", JSON.stringify(order));
@@ -21,8 +89,14 @@ async function start() {
 }
 
 export function begin({ pictures }) {
-  const add = offer($("restore-pictures"), "restore-picture", pictures, () => {});
-  form.elements.file.addEventListener("change", ({ target }) => upload(target, add).then(() => problem(), problem));
+  const turned = () => turn().then(() => problem(), problem);
+  const add = offer($("restore-pictures"), "restore-picture", pictures, turned);
+  form.elements.file.addEventListener("change", ({ target }) => upload(target, add).then(turned, problem));
+  [form.elements.task, form.elements.degrade].forEach((control) => control.addEventListener("change", ask));
+  sides.forEach((name) => form.elements[name].addEventListener("input", draw));
+  drag();
+  ask();
+  turned();
   task("restore", start, show);
 }
 

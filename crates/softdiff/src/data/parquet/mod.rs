@@ -74,7 +74,7 @@ pub fn open_all(files: impl IntoIterator<Item = (String, Result<Vec<u8>, FileErr
         let file = bytes.and_then(|bytes| File::read(name.clone(), bytes, &mut classes));
         parts.push(Box::new(file.map_err(|error| DataError::file(name, error))?));
     }
-    Ok(Opened { format: "Parquet", pictures: Box::new(Chain(parts)), classes, ignored: 0 })
+    Ok(Opened { format: "Parquet", pictures: Box::new(Chain(parts)), classes, ignored: 0, origin: None })
 }
 
 /// The pictures of one file, not yet decoded.

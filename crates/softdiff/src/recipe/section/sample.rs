@@ -74,6 +74,12 @@ impl SampleSection {
         Ok(Sampling::uniform(self.steps)?.ending(self.ending))
     }
 
+    /// Evaluations of the network for one image: the last step of the usual ending is a single one.
+    pub fn evaluations(&self) -> Result<usize, SamplerError> {
+        let each = self.build()?.evaluations();
+        Ok(if self.ending == Ending::Denoised { (self.steps - 1) * each + 1 } else { self.steps * each })
+    }
+
     pub(in crate::recipe) fn read(r: &Reader, train: &TrainSection, path: &PathSection) -> Self {
         let usual = sampler::Options::default();
         let predictor = read_sampler(r, "predictor", path).filter(|name| {

@@ -1,0 +1,174 @@
+//! From a picture and what happened to it to an observation.
+
+use super::task::{Edge, Kind, Task, TaskFlags, fitted, with_channels};
+use crate::diagnostics::Failure;
+use softdiff::corruption::{Boundary, Corruption, Direction, Grey, Shape};
+use softdiff::model::{Model, to_bytes};
+use softdiff::random::Stream;
+use softdiff::recipe::CorruptionSection;
+use softdiff::restore::{Observation, blur_deviation, noise_deviation};
+
+/// What is known of the picture.
+pub struct Seen {
+    pub task: &'static str,
+    pub observation: Observation,
+    pub level: Option<f64>,
+    /// Set where the time was given.
+    pub time: Option<f64>,
+    /// The picture before it was degraded here.
+    pub truth: Option<Vec<f64>>,
+    pub noise_estimated: bool,
+}
+
+impl TaskFlags {
+    /// What was seen in a picture, of which `known` pixels are there; it is degraded here first if so told.
+    pub fn observe(
+        &self,
+        model: &Model,
+        (found, values): (Shape, Vec<f64>),
+        known: Option<Vec<bool>>,
+        degrade: bool,
+    ) -> Result<Seen, Failure> {
+        let shape = model.path.shape();
+        let task = self.task.unwrap_or_else(|| self.guess(found, shape));
+        if task == Task::Inpaint && known.is_none() {
+            return Err(Failure::new("there is no mask").hint("give --mask, a picture that is white where to fill in"));
+        }
+        if degrade {
+            let truth = fitted(found, values, shape)?;
+            // As good as a file of 8 bits could be.
+            let stored =
+                |values: Vec<f64>| to_bytes(&values).iter().map(|&b| f64::from(b) / 255.0).collect::<Vec<f64>>();
+            let noise = self.noise.unwrap_or(if task == Task::Denoise { 0.1 } else { 0.0 });
+            let template = self.observation(model, task, known.as_deref(), shape, &truth, Some(noise), true)?;
+            let eta = Stream::new(0, "noise of a degraded picture").normals(truth.len());
+            let clean = template.observation.map().apply(shape, &truth)?;
+            let noisy = stored(clean.iter().zip(&eta).map(|(y, e)| y + noise * e).collect());
+            let observation =
+                Observation::new(shape, template.observation.map().clone(), template.observation.sigma(), noisy)?;
+            return Ok(Seen { observation, truth: Some(truth), ..template });
+        }
+        self.observation(model, task, known.as_deref(), found, &values, self.noise, false)
+    }
+
+    /// What the picture and the flags look like.
+    fn guess(&self, found: Shape, shape: Shape) -> Task {
+        let smaller = found.height < shape.height && found.width < shape.width;
+        match self.corruption {
+            Some(Kind::Pixelation) => Task::SuperResolve,
+            Some(Kind::Decolourisation) => Task::Colourise,
+            Some(_) => Task::Deblur,
+            None if self.mask.is_some() => Task::Inpaint,
+            None if smaller => Task::SuperResolve,
+            None if found.channels < shape.channels => Task::Colourise,
+            None => Task::Deblur,
+        }
+    }
+
+    /// The observation of a picture that is degraded, or (`clean`) whose values are to be replaced by a degraded one's.
+    #[allow(clippy::too_many_arguments)]
+    fn observation(
+        &self,
+        model: &Model,
+        task: Task,
+        known: Option<&[bool]>,
+        found: Shape,
+        values: &[f64],
+        noise: Option<f64>,
+        clean: bool,
+    ) -> Result<Seen, Failure> {
+        let shape = model.path.shape();
+        let seen = |task, observation, level| Seen {
+            task,
+            observation,
+            level,
+            time: self.time,
+            truth: None,
+            noise_estimated: noise.is_none(),
+        };
+        if let Some(t) = self.time {
+            let values = fitted(found, values.to_vec(), shape)?;
+            let noise = noise.map_or_else(|| noise_deviation(shape, &values), Ok)?;
+            let observation = Observation::on_path(&model.path, t, noise, values)?;
+            return Ok(seen("the path's corruption", observation, Some(model.path.level(t)?)));
+        }
+        match task {
+            Task::Inpaint => {
+                let values = fitted(found, values.to_vec(), shape)?;
+                let observation = Observation::masked(shape, known.unwrap_or(&[]), noise.unwrap_or(0.0), values)?;
+                Ok(Seen { noise_estimated: false, ..seen("inpaint", observation, None) })
+            }
+            Task::SuperResolve => {
+                let factor = self.factor.max(1);
+                let small = match clean {
+                    true => Shape::new(shape.height / factor, shape.width / factor, shape.channels),
+                    false => Shape::new(found.height, found.width, shape.channels),
+                };
+                let values = if clean { vec![0.0; small.len()] } else { with_channels(found, values, shape.channels) };
+                let observation = Observation::shrunk(shape, small, noise.unwrap_or(0.0), &values)?;
+                Ok(Seen { noise_estimated: false, ..seen("super-resolve", observation, None) })
+            }
+            Task::Colourise => {
+                let values = fitted(found, with_channels(found, values, 1), Shape { channels: 1, ..shape })?;
+                let observation = Observation::decoloured(shape, Grey::Luma, noise.unwrap_or(0.0), &values)?;
+                Ok(Seen { noise_estimated: false, ..seen("colourise", observation, None) })
+            }
+            Task::Denoise => {
+                let values = fitted(found, values.to_vec(), shape)?;
+                let noise = noise.map_or_else(|| noise_deviation(shape, &values), Ok)?;
+                let identity = softdiff::corruption::LinearMap::Identity;
+                Ok(seen("denoise", Observation::new(shape, identity, noise, values)?, None))
+            }
+            Task::Deblur => {
+                let values = fitted(found, values.to_vec(), shape)?;
+                let noise = noise.map_or_else(|| noise_deviation(shape, &values), Ok)?;
+                let level = match (self.level, self.corruption) {
+                    (Some(level), _) => level,
+                    (None, Some(Kind::Custom)) => 1.0,
+                    (None, Some(Kind::Motion)) => {
+                        return Err(
+                            Failure::new("the length of the motion cannot be told").hint("give --level, in pixels")
+                        );
+                    }
+                    (None, _) if clean => {
+                        return Err(Failure::new("how much to degrade?").hint("give --level, such as --level 2"));
+                    }
+                    _ => blur_deviation(shape, &values, noise)?,
+                };
+                let corruption = self.corruption(model, shape, level)?;
+                let map = corruption.at(level)?;
+                let name =
+                    if self.corruption.is_some_and(|kind| kind == Kind::Custom) { "undo a map" } else { "deblur" };
+                Ok(seen(name, Observation::new(shape, map, noise, values)?, Some(level)))
+            }
+        }
+    }
+
+    /// The corruption asked for, else the model's own where it blurs, else a blur.
+    fn corruption(&self, model: &Model, shape: Shape, level: f64) -> Result<Box<dyn Corruption>, Failure> {
+        let boundary = match self.boundary {
+            Edge::Zero => Boundary::Zero,
+            Edge::Reflect => Boundary::Reflect,
+            Edge::Periodic => Boundary::Periodic,
+        };
+        let largest = Some(level.max(f64::MIN_POSITIVE));
+        let direction = if self.vertical { Direction::Vertical } else { Direction::Horizontal };
+        let section = match (self.corruption, model.recipe.path.corruption()) {
+            (Some(Kind::Heat), _) => CorruptionSection::Heat { largest, floor: 0.0 },
+            (Some(Kind::Motion), _) => CorruptionSection::Motion { largest, direction, boundary },
+            (Some(Kind::Custom), _) => {
+                let map = self.map.as_deref().unwrap_or("".as_ref());
+                CorruptionSection::Custom { map: map.to_string_lossy().into_owned() }
+            }
+            (None, Some(CorruptionSection::Blur { boundary, .. })) => {
+                CorruptionSection::Blur { largest, boundary: *boundary }
+            }
+            (None, Some(CorruptionSection::Heat { floor, .. })) => CorruptionSection::Heat { largest, floor: *floor },
+            (None, Some(CorruptionSection::Motion { direction, boundary, .. })) => {
+                CorruptionSection::Motion { largest, direction: *direction, boundary: *boundary }
+            }
+            _ => CorruptionSection::Blur { largest, boundary },
+        };
+        Ok(section.build(shape)?)
+    }
+}

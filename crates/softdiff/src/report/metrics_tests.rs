@@ -1,0 +1,77 @@
+//! Kept results as sections.
+
+use super::*;
+use crate::metrics::{Pictures, Protocol};
+use serde_json::json;
+
+fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluation {
+    let pictures =
+        |source: &str| Pictures { source: source.into(), count, split: "train".into(), ..Pictures::default() };
+    let protocol = Protocol {
+        images: Pictures { hash: format!("{sampler}{evaluations}"), ..pictures("images.npz") },
+        reference: pictures("my data"),
+        quantisation: "8 bits".into(),
+        network: "fnv1a64:1".into(),
+        preset: "pytorch-fid".into(),
+        options: [("fid".to_owned(), json!({}))].into(),
+    };
+    let mut evaluation = Evaluation::new(protocol, "cpu".into());
+    evaluation.results.insert("fid".into(), Measured::new(fid));
+    evaluation.made = Some(Made {
+        model: "first".into(),
+        step: 100,
+        weights: "ema-0.999".into(),
+        sampler: sampler.into(),
+        steps: evaluations,
+        evaluations,
+        seeds: "0..50".into(),
+        set: vec!["sample.churn_rate=2".into()],
+    });
+    evaluation
+}
+
+fn kept(evaluations: Vec<Evaluation>) -> Kept {
+    Kept { evaluations, unreadable: vec!["torn.json".into()] }
+}
+
+#[test]
+fn results_of_one_protocol_make_a_line_for_each_sampler_and_others_a_table_of_their_own() {
+    let kept = kept(vec![
+        result("heun", 19, 30.0, 50),
+        result("heun", 39, 20.0, 50),
+        result("naive", 40, 90.0, 50),
+        result("heun", 39, 10.0, 60),
+    ]);
+    assert_eq!(kept.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
+    let figure = kept.quality().unwrap().blocks.remove(0);
+    let Block::Figure(figure) = figure else { panic!() };
+    let (_, svg) = figure.file();
+    let svg = String::from_utf8(svg).unwrap();
+    assert!(figure.name == "quality" && figure.caption.contains("FID") && figure.caption.contains("50 images"));
+    assert!(svg.contains(">heun<") && svg.contains(">naive<") && !svg.contains("step 100"));
+    let section = kept.section().unwrap();
+    let tables = section.blocks.iter().filter(|block| matches!(block, Block::Table { .. })).count();
+    let text = format!("{section:?}");
+    assert!(tables == 4 && text.contains("torn.json") && text.contains("reference.split") && text.contains("heun39"));
+    assert_eq!(kept.lowest_fid().unwrap(), ("FID, 60 images, heun in 39 steps".into(), "10.00".into()));
+}
+
+#[test]
+fn a_single_result_is_no_line_and_nothing_kept_is_no_section() {
+    assert!(kept(vec![result("heun", 19, 30.0, 50)]).quality().is_none());
+    assert!(Kept::default().section().is_none() && Kept::default().lowest_fid().is_none());
+}
+
+#[test]
+fn the_commands_are_those_that_made_it_and_names_stay_words() {
+    let commands = kept(vec![result("he'un; rm", 19, 30.0, 50)]).commands("runs/first");
+    assert_eq!(
+        commands[0],
+        "softdiff sample runs/first --weights ema-0.999 --sampler 'he'\\''un; rm' --steps 19 --seeds 0..50 \
+         --set sample.churn_rate=2 --out images.npz"
+    );
+    assert_eq!(
+        commands[1],
+        "softdiff eval images.npz --against 'my data' --run runs/first --metrics fid --preset pytorch-fid"
+    );
+}
