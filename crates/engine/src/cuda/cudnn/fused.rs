@@ -66,6 +66,11 @@ impl Cudnn {
         self.fusion.candidates.values_mut().for_each(|plans| plans.sort_by_key(|(index, _)| *index));
     }
 
+    /// How many plans do more than their convolution.
+    pub fn fused(&self) -> usize {
+        self.plans.values().filter(|plan| plan.epilogue.is_some()).count()
+    }
+
     /// The plans of proposals, by all cores; those that cannot be made are missing.
     fn compile(&mut self, jobs: &[(Problem, usize)]) -> Vec<(String, usize, ConvPlan)> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len());
