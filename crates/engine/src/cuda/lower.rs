@@ -143,7 +143,7 @@ fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<P
     Some(Problem { kind, geometry, half, tf32, scale: scale as f32, epilogue })
 }
 
-/// The convolution of a node that is about to be planned.
+/// The convolution of a node that is yet to be planned, if it is one.
 pub(super) fn problem(node: &Node, graph: &Graph, numbers: Numbers) -> Option<Problem> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
@@ -163,7 +163,7 @@ pub(super) fn scratch(
     if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
         return Ok(split::scratch(&geometry));
     }
-    if let Some(problem) = convolution(&node.op, &shapes, half, numbers.tf32()) {
+    if let Some(problem) = problem(node, graph, numbers) {
         return Ok(cudnn.plan(&problem)?.workspace);
     }
     let element = if half { 2 } else { 4 };

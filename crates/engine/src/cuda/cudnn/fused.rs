@@ -185,3 +185,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere leaves nothing half-done in here.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Epilogue, Kind};
+    use super::*;
+    use crate::cpu::conv::Axis;
+
+    fn geometry(size: usize, channels: usize) -> Geometry {
+        let axis = || Axis { input: size, output: size, taps: 3, stride: 1, pad: 1 };
+        Geometry { batch: 128, rows: axis(), cols: axis(), channels, filters: 128 }
+    }
+
+    #[test]
+    fn only_large_outputs_of_channels_in_eights_are_fused() {
+        assert!(suits(&geometry(32, 128)));
+        assert!(!suits(&geometry(32, 3)));
+        assert!(!suits(&geometry(2, 128)));
+    }
+
+    #[test]
+    fn every_epilogue_has_a_choice_of_its_own() {
+        let key = |epilogue| {
+            let geometry = geometry(32, 128);
+            Problem { kind: Kind::Forward, geometry, half: true, tf32: true, scale: 1.0, epilogue }.key()
+        };
+        let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| Epilogue { residual, scale });
+        let mut keys: Vec<String> = ends.into_iter().map(Some).chain([None]).map(key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
+        // The line of a choice is cut at spaces.
+        assert!(keys.iter().all(|key| !key.contains(' ')));
+    }
+}
