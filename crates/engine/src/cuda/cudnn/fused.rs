@@ -169,12 +169,12 @@ impl Cudnn {
         Ok(least / RUNS as f32)
     }
 
-    /// The file of a compiled plan.
+    /// The file of a compiled plan; version and GPU are in its name, because cuDNN does not check them on reading.
     fn plan_name(&self, problem: &Problem) -> String {
         format!("{}-{:016x}.json", self.cache_name().trim_end_matches(".txt"), hash(&problem.key()))
     }
 
-    /// The compiled plan on disk; cuDNN refuses it if it was made for another GPU, driver or version.
+    /// The compiled plan on disk; none if the file is missing or damaged.
     fn read(&self, problem: &Problem) -> Option<ConvPlan> {
         let text = std::fs::read(cache_file(&self.plan_name(problem))?).ok()?;
         self.planner.read(problem, &text).ok()
