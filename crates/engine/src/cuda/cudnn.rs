@@ -1,14 +1,20 @@
 //! Convolutions by cuDNN's graph interface: the engine is chosen by measurement once and remembered on disk.
 #![allow(unsafe_code)]
 
+mod fused;
+mod graph;
+
 use super::driver::{Address, Device};
 use super::library::{self, library};
 use super::nvrtc::{cache_file, store};
 use crate::cpu::conv::Geometry;
 use crate::error::{Error, Result};
+use fused::Fusion;
+pub(super) use fused::suits;
+use graph::header::{TYPE_INT64, TYPE_POINTER, VARIANT_PACK};
+use graph::{Descriptor, Planner, id};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 type Handle = *mut c_void;
@@ -29,38 +35,6 @@ library!(
         execute: "cudnnBackendExecute" (Handle, Handle, Handle);
     }
 );
-
-/// Numbers of cudnn_graph.h.
-mod header {
-    pub const CONVOLUTION: i32 = 1;
-    pub const ENGINE: i32 = 2;
-    pub const ENGINE_CONFIG: i32 = 3;
-    pub const HEURISTIC: i32 = 4;
-    pub const PLAN: i32 = 5;
-    pub const FORWARD: i32 = 10;
-    pub const BACKWARD_FILTER: i32 = 11;
-    pub const BACKWARD_DATA: i32 = 12;
-    pub const OPERATION_GRAPH: i32 = 15;
-    pub const VARIANT_PACK: i32 = 16;
-    pub const TENSOR: i32 = 17;
-
-    pub const TYPE_HANDLE: i32 = 0;
-    pub const TYPE_DATA_TYPE: i32 = 1;
-    pub const TYPE_INT64: i32 = 3;
-    pub const TYPE_FLOAT: i32 = 4;
-    pub const TYPE_POINTER: i32 = 6;
-    pub const TYPE_CONVOLUTION_MODE: i32 = 7;
-    pub const TYPE_HEURISTIC_MODE: i32 = 8;
-    pub const TYPE_NUMERICAL_NOTE: i32 = 11;
-    pub const TYPE_DESCRIPTOR: i32 = 15;
-
-    pub const FLOAT: i32 = 0;
-    pub const BFLOAT16: i32 = 9;
-    pub const CROSS_CORRELATION: i32 = 1;
-    pub const TENSOR_CORE_NOTE: i32 = 0;
-    pub const NONDETERMINISTIC_NOTE: i32 = 4;
-}
-use header::*;
 
 /// What a convolution plan computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +58,15 @@ pub(super) struct Problem {
     pub tf32: bool,
     /// What the result is multiplied by.
     pub scale: f32,
+    /// What follows in the same kernel, if that is faster.
+    pub epilogue: Option<Epilogue>,
+}
+
+/// `(y + bias + residual) scale` after a convolution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Epilogue {
+    pub residual: bool,
+    pub scale: f32,
 }
 
 impl Problem {
@@ -103,7 +86,10 @@ impl Problem {
             "f32"
         };
         let (rows, cols) = (axis(&g.rows), axis(&g.cols));
-        format!("{kind}-{number}-n{}-{rows}x{cols}-{}to{}-a{}", g.batch, g.channels, g.filters, self.scale)
+        let epilogue = self.epilogue.map_or(String::new(), |Epilogue { residual, scale }| {
+            format!("-b{}s{scale}", if residual { "r" } else { "" })
+        });
+        format!("{kind}-{number}-n{}-{rows}x{cols}-{}to{}-a{}{epilogue}", g.batch, g.channels, g.filters, self.scale)
     }
 
     /// Elements of x, w and y.
@@ -117,52 +103,14 @@ impl Problem {
     }
 }
 
-/// A cuDNN descriptor, destroyed when dropped.
-struct Descriptor {
-    library: &'static Library,
-    raw: Handle,
-}
-
-// SAFETY: a finished descriptor is never changed; executions hold the session's lock.
-unsafe impl Send for Descriptor {}
-// SAFETY: as above.
-unsafe impl Sync for Descriptor {}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: made once, destroyed once.
-        unsafe { (self.library.destroy)(self.raw) };
-    }
-}
-
-impl Descriptor {
-    fn new(library: &'static Library, kind: i32) -> Result<Descriptor> {
-        let mut raw = null_mut();
-        // SAFETY: a valid out-pointer.
-        check("making a descriptor", unsafe { (library.descriptor)(kind, &mut raw) })?;
-        Ok(Descriptor { library, raw })
-    }
-
-    fn set<V>(&self, attribute: i32, kind: i32, values: &[V]) -> Result<()> {
-        // SAFETY: as many values as the length says, of the type that `kind` names.
-        let status =
-            unsafe { (self.library.set)(self.raw, attribute, kind, values.len() as i64, values.as_ptr().cast()) };
-        check(&format!("setting attribute {attribute}"), status)
-    }
-
-    fn finish(self) -> Result<Descriptor> {
-        // SAFETY: a live descriptor.
-        check("finishing a descriptor", unsafe { (self.library.finalize)(self.raw) })?;
-        Ok(self)
-    }
-}
-
 /// A planned convolution: its engine, and the memory it needs beside its tensors.
 pub(super) struct ConvPlan {
     plan: Descriptor,
     pub workspace: usize,
-    // The plan refers to these.
-    _parts: Vec<Descriptor>,
+    /// What it does after the convolution.
+    pub epilogue: Option<Epilogue>,
+    /// What the plan refers to; nothing if it was read from disk.
+    parts: Vec<Descriptor>,
 }
 
 /// A plan with its addresses.
@@ -173,12 +121,12 @@ pub(super) struct ConvCall {
 
 /// A cuDNN handle on a device's stream, and the engines chosen so far.
 pub(super) struct Cudnn {
-    library: &'static Library,
-    handle: Handle,
+    planner: Planner,
     device: Arc<Device>,
     /// Problem to (mode, index in that mode's list).
     choices: HashMap<String, (i32, usize)>,
     plans: HashMap<String, Arc<ConvPlan>>,
+    fusion: Fusion,
     changed: bool,
 }
 
@@ -191,8 +139,6 @@ const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
 const ODD_MODES: [(i32, usize); 2] = [(3, 16), (1, 8)];
 /// Timed too if nothing else was found, and for odd channels.
 const FALLBACK: (i32, usize) = (2, 2);
-/// Plans that want more are passed over.
-const WORKSPACE_LIMIT: usize = 1 << 30;
 
 /// cuDNN ends the whole process when it cannot find this one.
 pub(super) fn light_blas() -> Result<library::Library> {
@@ -207,22 +153,15 @@ pub(super) fn light_blas() -> Result<library::Library> {
 impl Cudnn {
     pub fn new(device: &Arc<Device>) -> Result<Cudnn> {
         light_blas()?;
-        let library = Library::get()?;
-        device.enter()?;
-        let mut handle = null_mut();
-        // SAFETY: a valid out-pointer, then a live handle and stream.
-        unsafe {
-            check("starting cuDNN", (library.create)(&mut handle))?;
-            check("setting cuDNN's stream", (library.set_stream)(handle, device.stream))?;
-        }
         let mut cudnn = Cudnn {
-            library,
-            handle,
+            planner: Planner::new(device)?,
             device: device.clone(),
             choices: HashMap::new(),
             plans: HashMap::new(),
+            fusion: Fusion::default(),
             changed: false,
         };
+        cudnn.follow(device.stream)?;
         if let Some(text) = cache_file(&cudnn.cache_name()).and_then(|path| std::fs::read_to_string(path).ok()) {
             for line in text.lines() {
                 if let [key, mode, index] = line.split(' ').collect::<Vec<_>>()[..]
@@ -238,7 +177,7 @@ impl Cudnn {
     /// The library's version, such as 91400.
     pub fn version(&self) -> i32 {
         // SAFETY: no arguments; the true return type is a size_t that fits 32 bits.
-        unsafe { (self.library.version)() }
+        unsafe { (self.planner.library.version)() }
     }
 
     fn cache_name(&self) -> String {
@@ -263,19 +202,26 @@ impl Cudnn {
             return Ok(plan.clone());
         }
         let known = self.choices.get(&key).copied();
-        let remembered =
-            known.and_then(|(mode, index)| self.proposals(problem, mode, index + 1).ok()?.nth(index)?.ok());
-        let plan = match remembered {
-            Some(plan) => Arc::new(plan),
-            None => {
-                let (plan, choice) = self.fastest(problem)?;
-                self.choices.insert(key.clone(), choice);
-                self.changed = true;
-                Arc::new(plan)
-            }
+        let remembered = || {
+            let (mode, index) = known?;
+            self.planner.proposals(problem, mode, index..index + 1).ok()?.next()?.ok()
+        };
+        let plan = if problem.epilogue.is_some() {
+            self.fused_or_apart(problem)?
+        } else if let Some(plan) = remembered() {
+            Arc::new(plan)
+        } else {
+            let (plan, choice) = self.fastest(problem)?;
+            self.choose(&key, choice);
+            Arc::new(plan)
         };
         self.plans.insert(key, plan.clone());
         Ok(plan)
+    }
+
+    fn choose(&mut self, key: &str, choice: (i32, usize)) {
+        self.choices.insert(key.into(), choice);
+        self.changed = true;
     }
 
     /// Times the proposals on memory of the right size.
@@ -295,12 +241,12 @@ impl Cudnn {
             if (mode, most) == FALLBACK && best.is_some() && !odd {
                 break;
             }
-            let Ok(proposals) = self.proposals(problem, mode, most) else { continue };
+            let Ok(proposals) = self.planner.proposals(problem, mode, 0..most) else { continue };
             for (index, plan) in proposals.enumerate() {
                 let Ok(plan) = plan else { continue };
                 let Ok(workspace) = self.device.alloc(plan.workspace) else { continue };
                 let plan = Arc::new(plan);
-                let Ok(call) = self.bind(&plan, [x.address, w.address, y.address], workspace.address) else {
+                let Ok(call) = self.bind(&plan, [x.address, w.address, y.address], [0; 2], workspace.address) else {
                     continue;
                 };
                 let run = |times: usize| self.device.time(|| (0..times).try_for_each(|_| self.enqueue(&call)));
@@ -328,107 +274,28 @@ impl Cudnn {
         best.map(|(_, plan, choice)| (plan, choice)).ok_or_else(none)
     }
 
-    /// The engines a heuristic proposes, as plans, best first; those that cannot be planned are errors.
-    fn proposals(&self, problem: &Problem, mode: i32, most: usize) -> Result<impl Iterator<Item = Result<ConvPlan>>> {
-        let library = self.library;
-        let (graph, _parts) = self.operation_graph(problem)?;
-        let heuristic = Descriptor::new(library, HEURISTIC)?;
-        heuristic.set(201, TYPE_DESCRIPTOR, &[graph.raw])?;
-        heuristic.set(200, TYPE_HEURISTIC_MODE, &[mode])?;
-        let heuristic = heuristic.finish()?;
-        let configs: Vec<Descriptor> =
-            (0..most).map(|_| Descriptor::new(library, ENGINE_CONFIG)).collect::<Result<_>>()?;
-        let mut raw: Vec<Handle> = configs.iter().map(|c| c.raw).collect();
-        let mut found = 0i64;
-        // SAFETY: `most` descriptors of the right kind to be filled in.
-        let status = unsafe {
-            (library.get)(heuristic.raw, 202, TYPE_DESCRIPTOR, most as i64, &mut found, raw.as_mut_ptr().cast())
-        };
-        check("asking for engines", status)?;
-        let problem = *problem;
-        let handle = self.handle;
-        let build = move |config: Descriptor| -> Result<ConvPlan> {
-            let notes = numerical_notes(library, &config)?;
-            if !problem.half && !problem.tf32 && notes.contains(&TENSOR_CORE_NOTE) {
-                return Err(failed("choosing an engine", "it rounds to TF32"));
+    /// Gives a plan its addresses: x, w and y (or their gradients), bias and residual (where it has them), and workspace.
+    pub fn bind(
+        &self,
+        plan: &Arc<ConvPlan>,
+        tensors: [Address; 3],
+        [bias, residual]: [Address; 2],
+        workspace: Address,
+    ) -> Result<ConvCall> {
+        let mut bound = vec![(id::X, tensors[0]), (id::W, tensors[1]), (id::Y, tensors[2])];
+        if let Some(epilogue) = &plan.epilogue {
+            bound.push((id::BIAS, bias));
+            if epilogue.residual {
+                bound.push((id::RESIDUAL, residual));
             }
-            if notes.contains(&NONDETERMINISTIC_NOTE) {
-                return Err(failed("choosing an engine", "it gives other bits in every run"));
+            if epilogue.scale != 1.0 {
+                // On the host, inside the shared plan, which the call keeps in its place.
+                bound.push((id::SCALE, (&raw const epilogue.scale).addr() as Address));
             }
-            let plan = Descriptor::new(library, PLAN)?;
-            plan.set(400, TYPE_HANDLE, &[handle])?;
-            plan.set(401, TYPE_DESCRIPTOR, &[config.raw])?;
-            let plan = plan.finish()?;
-            let (mut workspace, mut count) = (0i64, 0i64);
-            // SAFETY: one 64-bit integer.
-            let status =
-                unsafe { (library.get)(plan.raw, 402, TYPE_INT64, 1, &mut count, (&raw mut workspace).cast()) };
-            check("asking for the workspace", status)?;
-            if workspace as usize > WORKSPACE_LIMIT {
-                return Err(failed("choosing an engine", "it wants too much memory"));
-            }
-            Ok(ConvPlan { plan, workspace: workspace as usize, _parts: vec![config] })
-        };
-        // The graph and its tensors must outlive the plans' making.
-        let keep = (graph, _parts, heuristic);
-        Ok(configs.into_iter().take(found.clamp(0, most as i64) as usize).map(move |config| {
-            let _ = &keep;
-            build(config)
-        }))
-    }
-
-    /// The operation (and its bias) as cuDNN's graph of operations.
-    fn operation_graph(&self, problem: &Problem) -> Result<(Descriptor, Vec<Descriptor>)> {
-        let library = self.library;
-        let g = &problem.geometry;
-        let kind = if problem.half { BFLOAT16 } else { FLOAT };
-        let tensor = |id: i64, dims: [usize; 4]| -> Result<Descriptor> {
-            let [n, c, h, w] = dims.map(|d| d as i64);
-            let tensor = Descriptor::new(library, TENSOR)?;
-            tensor.set(901, TYPE_DATA_TYPE, &[kind])?;
-            tensor.set(902, TYPE_INT64, &[n, c, h, w])?;
-            tensor.set(903, TYPE_INT64, &[h * w * c, 1, w * c, c])?;
-            tensor.set(906, TYPE_INT64, &[id])?;
-            tensor.set(900, TYPE_INT64, &[16i64])?;
-            tensor.finish()
-        };
-        let output_dims = [g.batch, g.filters, g.rows.output, g.cols.output];
-        let x = tensor(1, [g.batch, g.channels, g.rows.input, g.cols.input])?;
-        let w = tensor(2, [g.filters, g.channels, g.rows.taps, g.cols.taps])?;
-        let y = tensor(3, output_dims)?;
-        let convolution = Descriptor::new(library, CONVOLUTION)?;
-        let (stride, pad) = ([g.rows.stride as i64, g.cols.stride as i64], [g.rows.pad as i64, g.cols.pad as i64]);
-        convolution.set(106, TYPE_INT64, &[2i64])?;
-        convolution.set(100, TYPE_DATA_TYPE, &[FLOAT])?;
-        convolution.set(101, TYPE_CONVOLUTION_MODE, &[CROSS_CORRELATION])?;
-        convolution.set(102, TYPE_INT64, &[1i64, 1])?;
-        convolution.set(103, TYPE_INT64, &stride)?;
-        convolution.set(104, TYPE_INT64, &pad)?;
-        convolution.set(105, TYPE_INT64, &pad)?;
-        let convolution = convolution.finish()?;
-        // Attributes of the operation: convolution, x, w, y, alpha, beta.
-        let (operation, attributes) = match problem.kind {
-            Kind::Forward => (FORWARD, [702, 704, 703, 705, 700, 701]),
-            Kind::InputGradient => (BACKWARD_DATA, [708, 710, 709, 711, 706, 707]),
-            Kind::WeightGradient => (BACKWARD_FILTER, [714, 716, 715, 717, 712, 713]),
-        };
-        let node = Descriptor::new(library, operation)?;
-        for (attribute, part) in attributes.iter().zip([&convolution, &x, &w, &y]) {
-            node.set(*attribute, TYPE_DESCRIPTOR, &[part.raw])?;
         }
-        node.set(attributes[4], TYPE_FLOAT, &[problem.scale])?;
-        node.set(attributes[5], TYPE_FLOAT, &[0.0f32])?;
-        let node = node.finish()?;
-        let graph = Descriptor::new(library, OPERATION_GRAPH)?;
-        graph.set(800, TYPE_HANDLE, &[self.handle])?;
-        graph.set(801, TYPE_DESCRIPTOR, &[node.raw])?;
-        Ok((graph.finish()?, vec![x, w, y, convolution, node]))
-    }
-
-    /// Gives a plan its addresses: x, w and y (or their gradients), and workspace.
-    pub fn bind(&self, plan: &Arc<ConvPlan>, addresses: [Address; 3], workspace: Address) -> Result<ConvCall> {
-        let pack = Descriptor::new(self.library, VARIANT_PACK)?;
-        pack.set(1000, TYPE_INT64, &[1i64, 2, 3])?;
+        let (ids, addresses): (Vec<i64>, Vec<Address>) = bound.into_iter().unzip();
+        let pack = Descriptor::new(self.planner.library, VARIANT_PACK)?;
+        pack.set(1000, TYPE_INT64, &ids)?;
         pack.set(1001, TYPE_POINTER, &addresses)?;
         pack.set(1003, TYPE_POINTER, &[workspace])?;
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
@@ -437,28 +304,14 @@ impl Cudnn {
     /// What follows goes to this stream.
     pub fn follow(&self, stream: Handle) -> Result<()> {
         // SAFETY: a live handle and stream.
-        check("setting cuDNN's stream", unsafe { (self.library.set_stream)(self.handle, stream) })
+        check("setting cuDNN's stream", unsafe { (self.planner.library.set_stream)(self.planner.handle, stream) })
     }
 
     pub fn enqueue(&self, call: &ConvCall) -> Result<()> {
-        // SAFETY: a finished plan and pack, with addresses inside live buffers.
-        check("a convolution", unsafe { (self.library.execute)(self.handle, call.plan.plan.raw, call.pack.raw) })
+        let Planner { library, handle } = self.planner;
+        // SAFETY: a finished plan and pack, with addresses inside live buffers; the scale lives in the call's plan.
+        check("a convolution", unsafe { (library.execute)(handle, call.plan.plan.raw, call.pack.raw) })
     }
-}
-
-/// What an engine does to its numbers.
-fn numerical_notes(library: &'static Library, config: &Descriptor) -> Result<Vec<i32>> {
-    let engine = Descriptor::new(library, ENGINE)?;
-    let mut raw = [engine.raw];
-    let (mut count, mut notes) = (0i64, [-1i32; 16]);
-    // SAFETY: one engine descriptor to be filled in, then up to 16 notes.
-    unsafe {
-        let status = (library.get)(config.raw, 300, TYPE_DESCRIPTOR, 1, &mut count, raw.as_mut_ptr().cast());
-        check("asking for an engine", status)?;
-        let status = (library.get)(engine.raw, 1303, TYPE_NUMERICAL_NOTE, 16, &mut count, notes.as_mut_ptr().cast());
-        check("asking for an engine's notes", status)?;
-    }
-    Ok(notes[..count.clamp(0, 16) as usize].to_vec())
 }
 
 fn failed(what: &str, problem: &str) -> Error {

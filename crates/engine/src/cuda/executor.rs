@@ -5,7 +5,7 @@ use super::cublas::Cublas;
 use super::cudnn::Cudnn;
 use super::driver::{Address, Buffer, Device, Event, Graph as Captured, Launch, Module};
 use super::fuse::fuse;
-use super::lower::{Command, Kernels, Lowering, Numbers, scratch};
+use super::lower::{Command, Kernels, Lowering, Numbers, problem, scratch};
 use super::nvrtc;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
@@ -187,6 +187,9 @@ impl Executor {
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
         let capability = device.capability;
+        let mut nodes = fuse(graph, outputs, numbers, capability);
+        beside::hoist(&mut nodes, graph);
+        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers)));
         let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, capability, cudnn);
         let storage = Storage {
             units,
@@ -196,8 +199,6 @@ impl Executor {
             aside: &beside::runs_aside,
             ends_aside: &beside::ends_aside,
         };
-        let mut nodes = fuse(graph, outputs, numbers, capability);
-        beside::hoist(&mut nodes, graph);
         let plan = Plan::stored(graph, &nodes, outputs, storage)?;
         cudnn.remember();
         let (free, total) = device.memory()?;

@@ -7,7 +7,7 @@ mod split;
 mod sum;
 
 use super::cublas::Gemm;
-use super::cudnn::{ConvCall, ConvPlan, Cudnn, Kind, Problem};
+use super::cudnn::{ConvCall, ConvPlan, Cudnn, Epilogue, Kind, Problem, suits};
 use super::driver::{Address, Buffer, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
@@ -134,7 +134,20 @@ fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<P
         Op::Conv2dWeightGradient(op) => op.scale,
         _ => 1.0,
     };
-    Some(Problem { kind, geometry, half, tf32, scale: scale as f32 })
+    let epilogue = match node {
+        Op::Conv2d(op) if half && op.bias && !op.rectified && suits(&geometry) => {
+            Some(Epilogue { residual: op.residual, scale: op.scale as f32 })
+        }
+        _ => None,
+    };
+    Some(Problem { kind, geometry, half, tf32, scale: scale as f32, epilogue })
+}
+
+/// The convolution of a node that is yet to be planned, if it is one.
+pub(super) fn problem(node: &Node, graph: &Graph, numbers: Numbers) -> Option<Problem> {
+    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
+    convolution(&node.op, &shapes, half, numbers.tf32())
 }
 
 /// Bytes of scratch memory for a node.
@@ -150,7 +163,7 @@ pub(super) fn scratch(
     if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
         return Ok(split::scratch(&geometry));
     }
-    if let Some(problem) = convolution(&node.op, &shapes, half, numbers.tf32()) {
+    if let Some(problem) = problem(node, graph, numbers) {
         return Ok(cudnn.plan(&problem)?.workspace);
     }
     let element = if half { 2 } else { 4 };
@@ -266,14 +279,16 @@ impl Lowering<'_> {
                 Kind::InputGradient => [outs[0], weight(1), ins[0]],
                 Kind::WeightGradient => [ins[0], outs[0], ins[1]],
             };
-            let call = self.cudnn.bind(&plan, addresses, scratch)?;
+            let (bias, residual) = match &step.op {
+                Op::Conv2d(op) => (if op.bias { ins[2] } else { 0 }, if op.residual { ins[ins.len() - 1] } else { 0 }),
+                _ => (0, 0),
+            };
+            let call = self.cudnn.bind(&plan, addresses, [bias, residual], scratch)?;
             self.commands.push(Command::Convolution(call));
-            if let Op::Conv2d(op) = &step.op
+            if let (Op::Conv2d(op), None) = (&step.op, plan.epilogue)
                 && (op.bias || op.residual || op.scale != 1.0 || op.rectified)
             {
                 let c = problem.geometry.filters;
-                let bias = if op.bias { ins[2] } else { 0 };
-                let residual = if op.residual { ins[ins.len() - 1] } else { 0 };
                 let v = if c % 8 == 0 { 8 } else { 1 };
                 let arguments = [outs[0], bias, residual, float(op.scale), op.rectified.into(), n as u64, c as u64];
                 self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;

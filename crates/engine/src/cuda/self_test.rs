@@ -1,5 +1,6 @@
 //! The GPU against the CPU: every operation, its gradients, and the bits of the noise.
 
+mod ends;
 mod learning;
 mod split;
 
@@ -55,6 +56,14 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
             checks.push(Check { name: example.name.into(), numbers, error, limit: limit(numbers), failure });
         }
     }
+    let (outcome, fused) = match ends::difference(session) {
+        Ok((error, fused)) => (Ok(error), fused),
+        Err(error) => (Err(error), 0),
+    };
+    let name = format!("bias, residual and scale after convolutions, {fused} of {} in one kernel", ends::CASES.len());
+    let failure = outcome.as_ref().err().map(|e| e.to_string());
+    let error = outcome.unwrap_or(f64::NAN);
+    checks.push(Check { name, numbers: Numbers::Bf16, error, limit: 5e-3, failure });
     type Test = fn(&Arc<Session>) -> Result<f64>;
     let exact: [(&str, Numbers, f64, Test); 7] = [
         ("noise and dropout masks are bit-identical", Numbers::F32, 0.0, noise_difference),

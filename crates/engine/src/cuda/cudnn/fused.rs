@@ -1,0 +1,221 @@
+//! Convolutions with bias, residual and scale in one kernel, which cuDNN compiles at run time: where that beats two passes.
+
+use super::graph::Planner;
+use super::{ConvCall, ConvPlan, Cudnn, Problem};
+use crate::cpu::conv::Geometry;
+use crate::cuda::nvrtc::{cache_file, hash, store};
+use crate::error::Result;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The heuristic whose proposals are compiled, and how many: each takes some 0.4 s of one core. Its first five are
+/// variants of one engine for Hopper.
+const MODE: i32 = 3;
+const CANDIDATES: usize = 4;
+/// The choice of two passes, in a mode's place.
+const APART: i32 = -1;
+/// Outputs with fewer elements are left to two passes, of which the second takes about a microsecond.
+const SMALLEST: usize = 1 << 18;
+/// What a pass over memory is reckoned to move in a millisecond, and the milliseconds to start it.
+const PASS_BYTES: f32 = 3e9;
+const PASS_START: f32 = 1e-3;
+/// Runs in a row when timing.
+const RUNS: usize = 8;
+
+/// Whether what follows a convolution of this size may run in its kernel.
+pub(in crate::cuda) fn suits(g: &Geometry) -> bool {
+    // Channels that are not in eights go to another engine, which is slower.
+    let eights = g.channels.is_multiple_of(8) && g.filters.is_multiple_of(8);
+    let wanted = std::env::var_os("SOFTDIFF_FUSED").is_none_or(|value| value != "0");
+    wanted && eights && g.batch * g.rows.output * g.cols.output * g.filters >= SMALLEST
+}
+
+/// What fusing needs beside the plans in use.
+#[derive(Default)]
+pub(super) struct Fusion {
+    /// Compiled proposals of problems that are still to be decided, with their place in the heuristic's list.
+    candidates: HashMap<String, Vec<(usize, ConvPlan)>>,
+    /// A handle for every thread; the plans made by them may refer to them.
+    helpers: Vec<Planner>,
+}
+
+impl Cudnn {
+    /// Compiles side by side what the problems with epilogues will ask for; those on disk are only read.
+    pub fn prepare(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        let mut jobs = Vec::new();
+        for problem in problems.into_iter().filter(|p| p.epilogue.is_some()) {
+            let key = problem.key();
+            if self.plans.contains_key(&key) || self.fusion.candidates.contains_key(&key) {
+                continue;
+            }
+            let (wanted, read) = match self.choices.get(&key) {
+                Some(&(APART, _)) => continue,
+                Some(&(_, index)) => (index..index + 1, self.read(&problem).map(|plan| (index, plan))),
+                None => (0..CANDIDATES, None),
+            };
+            if read.is_none() {
+                jobs.extend(wanted.map(|index| (problem, index)));
+            }
+            self.fusion.candidates.insert(key, read.into_iter().collect());
+        }
+        for (key, index, plan) in self.compile(&jobs) {
+            self.fusion.candidates.entry(key).or_default().push((index, plan));
+        }
+        // Threads end in any order; equal times must not choose by it.
+        self.fusion.candidates.values_mut().for_each(|plans| plans.sort_by_key(|(index, _)| *index));
+    }
+
+    /// How many plans do more than their convolution.
+    pub fn fused(&self) -> usize {
+        self.plans.values().filter(|plan| plan.epilogue.is_some()).count()
+    }
+
+    /// The plans of proposals, by all cores; those that cannot be made are missing.
+    fn compile(&mut self, jobs: &[(Problem, usize)]) -> Vec<(String, usize, ConvPlan)> {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len());
+        let (device, next) = (&self.device, AtomicUsize::new(0));
+        let (helpers, made) = (Mutex::new(std::mem::take(&mut self.fusion.helpers)), Mutex::new(Vec::new()));
+        let work = || -> Result<()> {
+            device.enter()?;
+            let idle = lock(&helpers).pop();
+            let helper = idle.map_or_else(|| Planner::new(device), Ok)?;
+            while let Some((problem, index)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let plan = helper.proposals(problem, MODE, *index..index + 1).ok().and_then(|mut plans| plans.next());
+                if let Some(Ok(plan)) = plan {
+                    lock(&made).push((problem.key(), *index, plan));
+                }
+            }
+            lock(&helpers).push(helper);
+            Ok(())
+        };
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        self.fusion.helpers = std::mem::take(&mut lock(&helpers));
+        std::mem::take(&mut lock(&made))
+    }
+
+    /// The fused plan of a problem if it is the faster one, else the plan of its convolution alone.
+    pub(super) fn fused_or_apart(&mut self, problem: &Problem) -> Result<Arc<ConvPlan>> {
+        let key = problem.key();
+        let apart = self.plan(&Problem { epilogue: None, ..*problem })?;
+        let known = self.choices.get(&key).copied();
+        self.prepare([*problem]);
+        let candidates = self.fusion.candidates.remove(&key).unwrap_or_default();
+        let fused = match known {
+            Some((APART, _)) => None,
+            Some(_) => candidates.into_iter().next().map(|(_, plan)| Arc::new(plan)),
+            // Nothing to choose from may mean that the compiler was not found, which is not to be remembered.
+            None if candidates.is_empty() => None,
+            None => {
+                let Ok(best) = self.faster(problem, &apart, candidates) else { return Ok(apart) };
+                self.choose(&key, best.as_ref().map_or((APART, 0), |(index, _)| (MODE, *index)));
+                best.map(|(_, plan)| plan)
+            }
+        };
+        let Some(fused) = fused else { return Ok(apart) };
+        // One that was read has no parts.
+        if let (false, Ok(text)) = (fused.parts.is_empty(), fused.text()) {
+            store(&self.plan_name(problem), &text);
+        }
+        Ok(fused)
+    }
+
+    /// The fastest candidate, if it is faster than the convolution and a pass over its result.
+    fn faster(
+        &self,
+        problem: &Problem,
+        apart: &Arc<ConvPlan>,
+        candidates: Vec<(usize, ConvPlan)>,
+    ) -> Result<Option<(usize, Arc<ConvPlan>)>> {
+        let [x, w, y] = problem.sizes();
+        let alloc = |bytes: usize| {
+            let buffer = self.device.alloc(bytes)?;
+            // Small finite numbers in either format.
+            buffer.fill_word(0x3E1F_3E9A)?;
+            Ok(buffer)
+        };
+        let tensors = [alloc(2 * x)?, alloc(2 * w)?, alloc(2 * y)?];
+        let ends = [alloc(4 * problem.geometry.filters)?, alloc(2 * y)?];
+        let time = |plan: &Arc<ConvPlan>| {
+            let workspace = self.device.alloc(plan.workspace)?;
+            let (tensors, ends) = (tensors.each_ref().map(|b| b.address), ends.each_ref().map(|b| b.address));
+            self.in_a_row(&self.bind(plan, tensors, ends, workspace.address)?)
+        };
+        let touched = if problem.epilogue.is_some_and(|e| e.residual) { 3 } else { 2 };
+        let mut limit = time(apart)? + PASS_START + (touched * 2 * y) as f32 / PASS_BYTES;
+        let mut best = None;
+        for (index, plan) in candidates {
+            let plan = Arc::new(plan);
+            let Ok(taken) = time(&plan) else { continue };
+            if taken < limit {
+                limit = taken;
+                best = Some((index, plan));
+            }
+        }
+        Ok(best)
+    }
+
+    /// Milliseconds of a convolution in a captured graph, where the host's time does not count.
+    fn in_a_row(&self, call: &ConvCall) -> Result<f32> {
+        // The first run loads the engine, which a capture does not allow.
+        self.enqueue(call)?;
+        self.device.synchronize()?;
+        let graph = self.device.capture(|| (0..RUNS).try_for_each(|_| self.enqueue(call)))?;
+        graph.launch()?;
+        let mut least = f32::INFINITY;
+        for _ in 0..3 {
+            least = least.min(self.device.time(|| graph.launch())?);
+        }
+        Ok(least / RUNS as f32)
+    }
+
+    /// The file of a compiled plan; version and GPU are in its name, because cuDNN does not check them on reading.
+    fn plan_name(&self, problem: &Problem) -> String {
+        format!("{}-{:016x}.json", self.cache_name().trim_end_matches(".txt"), hash(&problem.key()))
+    }
+
+    /// The compiled plan on disk; none if the file is missing or damaged.
+    fn read(&self, problem: &Problem) -> Option<ConvPlan> {
+        let text = std::fs::read(cache_file(&self.plan_name(problem))?).ok()?;
+        self.planner.read(problem, &text).ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves nothing half-done in here.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Epilogue, Kind};
+    use super::*;
+    use crate::cpu::conv::Axis;
+
+    fn geometry(size: usize, channels: usize) -> Geometry {
+        let axis = || Axis { input: size, output: size, taps: 3, stride: 1, pad: 1 };
+        Geometry { batch: 128, rows: axis(), cols: axis(), channels, filters: 128 }
+    }
+
+    #[test]
+    fn only_large_outputs_of_channels_in_eights_are_fused() {
+        assert!(suits(&geometry(32, 128)));
+        assert!(!suits(&geometry(32, 3)));
+        assert!(!suits(&geometry(2, 128)));
+    }
+
+    #[test]
+    fn every_epilogue_has_a_choice_of_its_own() {
+        let key = |epilogue| {
+            let geometry = geometry(32, 128);
+            Problem { kind: Kind::Forward, geometry, half: true, tf32: true, scale: 1.0, epilogue }.key()
+        };
+        let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| Epilogue { residual, scale });
+        let mut keys: Vec<String> = ends.into_iter().map(Some).chain([None]).map(key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
+        // The line of a choice is cut at spaces.
+        assert!(keys.iter().all(|key| !key.contains(' ')));
+    }
+}

@@ -1,0 +1,69 @@
+//! Convolutions in bf16 with what follows them, large enough to be fused where that is faster.
+
+use super::{random, relative};
+use crate::cuda::{DeviceParams, Executor, Numbers, Session};
+use crate::op::Window;
+use crate::params::to_bf16;
+use crate::{Graph, Params, Plan, Precision, Result, cpu};
+use std::f64::consts::FRAC_1_SQRT_2;
+use std::sync::Arc;
+
+/// Image, weight, stride, padding, whether there is a residual, and the scale.
+type Case = ([usize; 4], [usize; 4], usize, usize, bool, f64);
+
+pub(super) const CASES: [Case; 8] = [
+    ([4, 32, 32, 64], [64, 3, 3, 64], 1, 1, false, 1.0),
+    ([4, 32, 32, 64], [64, 3, 3, 64], 1, 1, true, 1.0),
+    ([4, 32, 32, 64], [64, 3, 3, 64], 1, 1, true, FRAC_1_SQRT_2),
+    ([8, 16, 16, 256], [256, 1, 1, 256], 1, 0, false, 1.0),
+    ([8, 16, 16, 256], [256, 1, 1, 256], 1, 0, true, FRAC_1_SQRT_2),
+    ([8, 16, 16, 128], [256, 3, 3, 128], 1, 1, true, FRAC_1_SQRT_2),
+    ([8, 33, 33, 64], [128, 3, 3, 64], 2, 0, true, FRAC_1_SQRT_2),
+    // Filters that do not fill a tile.
+    ([4, 32, 32, 24], [72, 3, 3, 24], 1, 1, true, FRAC_1_SQRT_2),
+];
+
+/// The worst relative error over all cases, and how many of them ran in one kernel.
+pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
+    let before = session.lock().cudnn.fused();
+    let mut worst: f64 = 0.0;
+    for (image, weight, stride, pad, residual, scale) in CASES {
+        let window = Window { stride: [stride; 2], pad: [pad; 2] };
+        let side = (image[1] + 2 * pad - weight[1]) / stride + 1;
+        let output = vec![image[0], side, side, weight[0]];
+        let inputs = [("x", image.to_vec()), ("w", weight.to_vec()), ("r", output), ("b", vec![weight[0]])];
+        let mut g = Graph::new();
+        let mut vars = Vec::new();
+        for (name, shape) in &inputs {
+            let var = g.input(name, &shape[..])?;
+            vars.push(g.cast(var, if shape.len() == 4 { Precision::Half } else { Precision::Full })?);
+        }
+        let [x, w, r, b] = vars[..] else { continue };
+        let y = if residual {
+            g.residual_conv2d(x, w, Some(b), r, window, scale)?
+        } else {
+            g.conv2d(x, w, Some(b), window)?
+        };
+        let mut host = cpu::Executor::<f64>::new(Plan::new(&g, &[y])?);
+        let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
+        let mut device = Executor::new(session, &g, &[y], &on_device, Numbers::Bf16, 0)?;
+        for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {
+            if *name == "r" && !residual {
+                continue;
+            }
+            // Numbers that bf16 holds, so that only the result is rounded.
+            let round = |v: f32| f32::from_bits(u32::from(to_bf16(v)) << 16);
+            let values: Vec<f32> = random(g.shape(var), purpose as u32, -1.0).into_iter().map(round).collect();
+            host.set(name, &values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())?;
+            device.set(name, &values)?;
+        }
+        host.run(&Params::<f64>::zeros(&g), 0, 0)?;
+        let exact: Vec<f32> = host.get(y)?.iter().map(|&v| v as f32).collect();
+        // Eagerly, then as a graph.
+        for _ in 0..2 {
+            device.run(0)?;
+            worst = worst.max(relative(&device.get(y)?, &exact));
+        }
+    }
+    Ok((worst, session.lock().cudnn.fused() - before))
+}
