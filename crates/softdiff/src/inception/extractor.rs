@@ -102,19 +102,11 @@ impl Extractor {
                 let mut g = Graph::new();
                 let pictures = g.input("pictures", [batch, height, width, 3])?;
                 let output = graph::features(&mut g, pictures, self.preset.align())?;
-                let run = Evaluator::new(&self.device, &g, &[output], &self.network.params, numbers(), 0)?;
+                let run = Evaluator::new(&self.device, &g, &[output], &self.network.params, Numbers::Split, 0)?;
                 Ready { size, batch, run, output, input: vec![0.0; batch * height * width * 3] }
             }
         };
         Ok(self.ready.insert(ready))
-    }
-}
-
-/// To be measured against each other: `split` or `nhwc` (cuDNN in f32).
-fn numbers() -> Numbers {
-    match std::env::var("SOFTDIFF_F32_CONV").as_deref() {
-        Ok("nhwc") => Numbers::F32,
-        _ => Numbers::Split,
     }
 }
 

@@ -101,7 +101,7 @@ impl Preview {
 /// `cell` is the size of a character in pixels.
 fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usize), cell: (usize, usize)) -> String {
     // Sixels that end in the last row would move all the others up.
-    let rows = if way == Way::Sixel { rows - 1 } else { rows };
+    let rows = if way == Way::Sixel { rows.saturating_sub(1) } else { rows };
     // A character is about twice as high as wide.
     let (mut width, mut height) = (columns, columns * picture.height / picture.width.max(1));
     if height > rows * 2 {

@@ -27,8 +27,7 @@ const RUNS: usize = 8;
 pub(in crate::cuda) fn suits(g: &Geometry) -> bool {
     // Channels that are not in eights go to another engine, which is slower.
     let eights = g.channels.is_multiple_of(8) && g.filters.is_multiple_of(8);
-    let wanted = std::env::var_os("SOFTDIFF_FUSED").is_none_or(|value| value != "0");
-    wanted && eights && g.batch * g.rows.output * g.cols.output * g.filters >= SMALLEST
+    eights && g.batch * g.rows.output * g.cols.output * g.filters >= SMALLEST
 }
 
 /// What fusing needs beside the plans in use.

@@ -54,8 +54,8 @@ extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, con
 // One block: the global norm, and from it the constants of this update. A loss (if there is one) or a norm that is not
 // finite blocks it.
 extern "C" __global__ void gradient_norm(State* state, const float* squares, int n, double rate, double warmup,
-                                         double cooldown, double last, double beta1, double beta2, double clip, const float* loss, const u32* step,
-                                         int parts) {
+                                         double cooldown, double last, double beta1, double beta2, double clip,
+                                         const float* loss, const u32* step, int parts) {
     Parts part = {step, parts};
     if (threadIdx.x == 0 && loss) state->loss = (part.first() ? 0.0f : state->loss) + *loss / parts;
     if (!part.last()) return;
