@@ -33,12 +33,37 @@ fn blended() -> Vec<Box<dyn Sampler>> {
     plain.into_iter().chain(rest).collect()
 }
 
+/// Those that need a path of scales alone.
+fn scaled() -> Vec<Box<dyn Sampler>> {
+    vec![
+        Box::new(ReverseDiffusion),
+        Box::new(Ancestral),
+        Box::new(Ddim { eta: 0.0 }),
+        Box::new(Ddim { eta: 0.7 }),
+        Box::new(EulerMaruyama),
+    ]
+}
+
+/// The samplers for a path.
+fn samplers(path: &Path) -> Vec<Box<dyn Sampler>> {
+    let (from, to) = (Point::on(path, 0.9).unwrap(), Point::on(path, 0.5).unwrap());
+    let stage = Stage { path, from: &from, to: &to, eta: &[] };
+    let fits = |sampler: &dyn Sampler| sampler.blend(&stage, None).unwrap().is_ok();
+    blended().into_iter().chain(scaled().into_iter().filter(|sampler| fits(sampler.as_ref()))).collect()
+}
+
 #[test]
-fn a_sampler_as_three_numbers_is_its_step() {
+fn samplers_for_scales_are_tried_on_their_paths() {
+    let counts: Vec<usize> = paths().iter().map(|path| samplers(path).len()).collect();
+    assert_eq!(counts, [7, 12, 12, 7]);
+}
+
+#[test]
+fn a_sampler_as_four_numbers_is_its_step() {
     let mut h = |x: &[f64], t: f64| Ok(x.iter().map(|v| 0.7 * v + 0.2 * t).collect::<Vec<f64>>());
     let eta: Vec<f64> = (0..SHAPE.len()).map(|i| (i as f64 * 1.7).sin()).collect();
     for path in paths() {
-        for sampler in blended() {
+        for sampler in samplers(&path) {
             let mut x: Vec<f64> = (0..SHAPE.len()).map(|i| (i as f64).cos()).collect();
             let (mut past, mut before, mut previous) = (<_>::default(), None, vec![0.0; x.len()]);
             let times = [1.0, 0.7, 0.3, 0.1];
@@ -58,8 +83,9 @@ fn a_sampler_as_three_numbers_is_its_step() {
                 let g: Vec<f64> = x0_hat.iter().zip(&previous).map(|(h, p)| h + blend.ahead * (h - p)).collect();
                 let now = from.map.apply_batch(SHAPE, &g).unwrap();
                 let next = to.map.apply_batch(SHAPE, &g).unwrap();
-                let expected: Vec<f64> =
-                    (0..x.len()).map(|i| next[i] + blend.kept * (x[i] - now[i]) + blend.fresh * eta[i]).collect();
+                let expected: Vec<f64> = (0..x.len())
+                    .map(|i| blend.drawn * next[i] + blend.kept * (x[i] - now[i]) + blend.fresh * eta[i])
+                    .collect();
                 x = sampler.step(&stage, &x, &mut h, &mut past).unwrap();
                 let worst = x.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(worst < 1e-12, "{} at {}: {worst:e}", sampler.name(), from.t);
@@ -76,7 +102,7 @@ fn the_graph_gives_the_images_of_the_loop() {
     let seeds = [3, 1, 4];
     for path in paths().into_iter().map(Arc::new) {
         let prior = Prior::noise(&path).unwrap();
-        for sampler in blended() {
+        for sampler in samplers(&path) {
             for ending in [Ending::Denoised, Ending::AtPathStart] {
                 let sampling = Sampling::uniform(5).unwrap().ending(ending);
                 let (head, condition, numbers) = (Head::PAPER, Condition::Time, Numbers::F32);

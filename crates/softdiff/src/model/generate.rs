@@ -122,7 +122,7 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// Whether the sampler's steps are three numbers each.
+/// Whether the sampler's steps are a few numbers each.
 fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
     let (from, to) = (Point::on(path, 1.0)?, Point::on(path, 0.5)?);
     Ok(sampler.blend(&Stage { path, from: &from, to: &to, eta: &[] }, None).is_some())

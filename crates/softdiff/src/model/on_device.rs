@@ -48,6 +48,7 @@ impl GraphSampler {
         let number = |g: &mut Graph, name: &str| g.input(name, [1, 1, 1, 1]);
         let (sigma, kept) = (number(&mut g, "sigma")?, number(&mut g, "kept")?);
         let (fresh, ahead) = (number(&mut g, "fresh")?, number(&mut g, "ahead")?);
+        let drawn = number(&mut g, "drawn")?;
         let now_numbers = program.inputs(&mut g, "now", 1)?;
         let next_numbers = program.inputs(&mut g, "next", 1)?;
         let told = match condition {
@@ -61,10 +62,11 @@ impl GraphSampler {
         let h = g.add(x0_hat, extrapolated)?;
         let y_hat = program.emit(&mut g, h, &now_numbers)?;
         let y_next = program.emit(&mut g, h, &next_numbers)?;
+        let target = g.mul(y_next, drawn)?;
         let residual = g.sub(x, y_hat)?;
         let remaining = g.mul(residual, kept)?;
         let added = g.mul(eta, fresh)?;
-        let next = g.combine(&[(1.0, y_next), (1.0, remaining), (1.0, added)])?;
+        let next = g.combine(&[(1.0, target), (1.0, remaining), (1.0, added)])?;
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
@@ -101,7 +103,7 @@ impl GraphSampler {
             let stage = Stage { path: &path, from: &from, to: &to, eta: &[] };
             let finishing = step + 1 == steps && sampling.ending == Ending::Denoised;
             let blend = match (finishing, sampler.blend(&stage, before)) {
-                (true, _) => Blend { kept: 0.0, fresh: 0.0, ahead: 0.0 },
+                (true, _) => Blend::PREDICTED,
                 (false, Some(blend)) => blend?,
                 (false, None) => {
                     let problem = format!("'{}' is no step of one evaluation", sampler.name());
@@ -133,7 +135,8 @@ impl GraphSampler {
             Condition::LogSigma => from.sigma.ln(),
         };
         self.run.set("t", &vec![told as f32; self.batch])?;
-        let numbers = [("sigma", from.sigma), ("kept", blend.kept), ("fresh", blend.fresh), ("ahead", blend.ahead)];
+        let Blend { drawn, kept, fresh, ahead } = *blend;
+        let numbers = [("sigma", from.sigma), ("drawn", drawn), ("kept", kept), ("fresh", fresh), ("ahead", ahead)];
         for (name, value) in numbers {
             self.run.set(name, &[value as f32])?;
         }

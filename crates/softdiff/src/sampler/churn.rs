@@ -71,7 +71,7 @@ impl Sampler for Churn {
         let numbers = || {
             let share = self.share(stage.from.t - stage.to.t)?;
             let kept = stage.to.sigma * (1.0 - share * share).sqrt() / stage.sigma(self.name())?;
-            Ok(Blend { kept, fresh: self.s_noise * share * stage.to.sigma, ahead: 0.0 })
+            Ok(Blend { kept, fresh: self.s_noise * share * stage.to.sigma, ..Blend::PREDICTED })
         };
         Some(numbers())
     }

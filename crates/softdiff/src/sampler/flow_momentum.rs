@@ -25,7 +25,7 @@ impl Sampler for FlowMomentum {
     fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
         let numbers = || {
             let (sigma, lost) = (stage.sigma(self.name())?, stage.lost_variance(self.name())?);
-            Ok(Blend { kept: 1.0 - 0.5 * lost / (sigma * sigma), fresh: 0.0, ahead: 0.0 })
+            Ok(Blend { kept: 1.0 - 0.5 * lost / (sigma * sigma), ..Blend::PREDICTED })
         };
         Some(numbers())
     }

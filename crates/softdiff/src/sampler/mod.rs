@@ -153,16 +153,40 @@ pub struct Past {
     last: Option<(Vec<f64>, Point)>,
 }
 
-/// A step as three numbers, for samplers of one evaluation:
-/// `x' = C' h + kept (x - C h) + fresh eta` with `h = x0_hat + ahead (x0_hat - previous x0_hat)`.
+/// A step as four numbers, for samplers of one evaluation:
+/// `x' = drawn C' h + kept (x - C h) + fresh eta` with `h = x0_hat + ahead (x0_hat - previous x0_hat)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Blend {
+    /// How much of the prediction is drawn; 1 but for samplers that discretise an SDE.
+    pub drawn: f64,
     /// How much of the noise in x is kept.
     pub kept: f64,
     /// How much fresh noise is added.
     pub fresh: f64,
     /// How far the prediction is extrapolated.
     pub ahead: f64,
+}
+
+impl Blend {
+    /// The prediction, corrupted as the next point is, and nothing else.
+    pub const PREDICTED: Blend = Blend { drawn: 1.0, kept: 0.0, fresh: 0.0, ahead: 0.0 };
+
+    /// `x' = of_x x + of_x0 x0_hat + fresh eta`, for `C = alpha I`.
+    fn linear(stage: &Stage, sampler: &'static str, [of_x, of_x0, fresh]: [f64; 3]) -> Result<Blend> {
+        let (alpha, alpha_next) = (stage.from.scale(sampler)?, stage.to.scale(sampler)?);
+        Ok(Blend { drawn: (of_x0 + of_x * alpha) / alpha_next, kept: of_x, fresh, ahead: 0.0 })
+    }
+
+    /// The step, of a sampler that does not look back.
+    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser) -> Result<Vec<f64>> {
+        let x0_hat = stage.x0_hat(denoiser, x, stage.from.t)?;
+        let (y, mut next) = (stage.apply(&stage.from.map, &x0_hat)?, stage.apply(&stage.to.map, &x0_hat)?);
+        next.iter_mut().zip(x).zip(&y).for_each(|((next, x), y)| *next = self.drawn * *next + self.kept * (x - y));
+        if self.fresh != 0.0 {
+            next.iter_mut().zip(stage.noise(0, x.len())?).for_each(|(next, eta)| *next += self.fresh * eta);
+        }
+        Ok(next)
+    }
 }
 
 /// A way back from (C, sigma) to (C', sigma').

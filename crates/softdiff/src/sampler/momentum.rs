@@ -18,7 +18,7 @@ impl Sampler for Momentum {
     fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
         let numbers = || {
             let (sigma, lost) = (stage.sigma(self.name())?, stage.lost_variance(self.name())?);
-            Ok(Blend { kept: 1.0 - lost / (sigma * sigma), fresh: lost.sqrt(), ahead: 0.0 })
+            Ok(Blend { kept: 1.0 - lost / (sigma * sigma), fresh: lost.sqrt(), ..Blend::PREDICTED })
         };
         Some(numbers())
     }

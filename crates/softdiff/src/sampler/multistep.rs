@@ -31,7 +31,7 @@ impl Sampler for Multistep {
             }
             _ => 0.0,
         };
-        Some(stage.sigma(self.name()).map(|sigma| Blend { kept: stage.to.sigma / sigma, fresh: 0.0, ahead }))
+        Some(stage.sigma(self.name()).map(|sigma| Blend { kept: stage.to.sigma / sigma, ahead, ..Blend::PREDICTED }))
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, past: &mut Past) -> Result<Vec<f64>> {

@@ -19,7 +19,7 @@ impl Sampler for Naive {
     }
 
     fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
-        Some(Ok(Blend { kept: 0.0, fresh: stage.to.sigma, ahead: 0.0 }))
+        Some(Ok(Blend { fresh: stage.to.sigma, ..Blend::PREDICTED }))
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {

@@ -1,6 +1,6 @@
 //! Reverse diffusion: the forward step discretised and reversed (Song et al. 2021, appendix E), for `C = alpha I`.
 
-use super::{Denoiser, Past, Result, Sampler, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 
 /// `x' = (2 - a) x + G^2 score + G eta` with `a = alpha / alpha'`, `G^2 = sigma^2 - a^2 sigma'^2`.
 ///
@@ -27,16 +27,22 @@ impl Sampler for ReverseDiffusion {
         1
     }
 
+    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
+        Some(self.numbers(stage))
+    }
+
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
+        self.numbers(stage)?.step(stage, x, denoiser)
+    }
+}
+
+impl ReverseDiffusion {
+    fn numbers(&self, stage: &Stage) -> Result<Blend> {
         let sigma = stage.sigma(self.name())?;
-        let alpha = stage.from.scale(self.name())?;
         let (kept, added) = forward_step(stage, self.name())?;
-        let x0_hat = stage.x0_hat(denoiser, x, stage.from.t)?;
-        let eta = stage.noise(0, x.len())?;
-        let update = |i: usize| {
-            let score = (alpha * x0_hat[i] - x[i]) / (sigma * sigma);
-            (2.0 - kept) * x[i] + added * score + added.sqrt() * eta[i]
-        };
-        Ok((0..x.len()).map(update).collect())
+        // score = (alpha x0_hat - x) / sigma^2
+        let pull = added / (sigma * sigma);
+        let of_x0 = pull * stage.from.scale(self.name())?;
+        Blend::linear(stage, self.name(), [2.0 - kept - pull, of_x0, added.sqrt()])
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Denoiser, Past, Point, Result, Sampler, SamplerError, Stage, check_finite};
 use crate::path::Path;
+use rayon::prelude::*;
 use softdiff_engine::rng::Stream;
 
 /// Purpose of the samplers' noise in the engine's random streams: "SAMP".
@@ -123,13 +124,13 @@ pub fn sample_watched(
 
 /// Noise `[draw][image][element]` of one step, each image from its own seed.
 pub(crate) fn noise(seeds: &[u64], step: usize, draws: usize, size: usize) -> Vec<f64> {
-    let mut eta = Vec::with_capacity(draws * seeds.len() * size);
-    let mut one = vec![0f32; size];
-    for draw in 0..draws {
-        for &seed in seeds {
-            Stream { seed, purpose: SAMPLING, step: step as u32 }.fill_normal((draw * size) as u64, &mut one);
-            eta.extend(one.iter().map(|&v| f64::from(v)));
-        }
-    }
+    let mut eta = vec![0.0; draws * seeds.len() * size];
+    let place = |(index, values): (usize, &mut [f64])| {
+        let (draw, seed) = (index / seeds.len(), seeds[index % seeds.len()]);
+        let mut one = vec![0f32; size];
+        Stream { seed, purpose: SAMPLING, step: step as u32 }.fill_normal((draw * size) as u64, &mut one);
+        values.iter_mut().zip(one).for_each(|(value, drawn)| *value = f64::from(drawn));
+    };
+    eta.par_chunks_mut(size.max(1)).enumerate().for_each(place);
     eta
 }
