@@ -71,6 +71,12 @@ fn an_experiment_trains_equal_models_measures_them_and_keeps_what_is_done() {
     assert_eq!(again["rows"][1], first["rows"][1]);
     assert_eq!(again["rows"][0]["value"], first["rows"][0]["value"]);
 
+    // Another experiment in the same folder takes the model it would train again.
+    let beside = reproduce("simultaneous-noise", &out, &flags);
+    assert_eq!(beside["rows"][0]["value"], first["rows"][0]["value"], "both are soft, two-stage and by momentum");
+    let trained = |name: &str| std::path::Path::new(&format!("{out}/simultaneous-noise/{name}/config.toml")).exists();
+    assert_eq!([trained("two-stage"), trained("simultaneous")], [false, true]);
+
     // A larger budget continues the models and measures anew; a smaller one is refused.
     let longer =
         reproduce("loss-ablation", &out, &["--images", "24", "--samples", "4", "--metric", "sliced-wasserstein"]);

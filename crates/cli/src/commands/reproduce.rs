@@ -1,6 +1,7 @@
 //! `softdiff reproduce`: the paper's tables and figures, one name each.
 
 mod begin;
+mod beside;
 mod budget;
 mod drawing;
 mod measure;

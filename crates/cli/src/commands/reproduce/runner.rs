@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::measure::{Reference, images};
 use super::plan::Entry;
 use super::results::{Levels, Results, Row};
-use super::{drawing, page, table};
+use super::{beside, drawing, page, table};
 use crate::atomic_file::save;
 use crate::commands::train;
 use crate::diagnostics::{Failure, Outcome};
@@ -15,7 +15,7 @@ use softdiff::model::Model;
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::schedule::Schedule;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Times at which a schedule is drawn.
@@ -50,22 +50,29 @@ impl Job {
         for entry in &self.entries {
             self.say(&format!("{} {}", self.experiment.name, entry.name));
             let mut recipe = entry.recipe.clone();
+            let mut run = self.run_folder(entry);
             if !self.experiment.trains() {
-                self.prepare(entry, recipe)?;
+                self.prepare(&run, recipe)?;
             } else {
                 recipe.train.steps = results.steps;
-                self.train(entry, recipe)?;
+                match beside::trained(&self.folder, &run, &recipe) {
+                    Some(other) => {
+                        self.say(&format!("the same model is there, trained: {}", other.display()));
+                        run = other;
+                    }
+                    None => drop(self.train(entry, recipe)?),
+                }
                 if reference.as_ref().is_none_or(|known| !known.is_of(&entry.recipe.data)) {
                     reference = Some(Reference::load(&entry.recipe.data, self.network.as_ref(), &self.device)?);
                 }
                 if let Some(reference) = &mut reference {
                     results.reference = reference.words();
                     results.floor = reference.floor(results.samples)?;
-                    self.measure(entry, reference, &mut results)?;
+                    self.measure(entry, &run, reference, &mut results)?;
                 }
             }
             if self.experiment.shows.contains(&Show::Schedules) {
-                let levels = self.levels(entry)?;
+                let levels = self.levels(entry, &run)?;
                 results.schedules.retain(|old| old.variant != levels.variant);
                 results.schedules.push(levels);
             }
@@ -90,7 +97,7 @@ impl Job {
         self.folder.join("results.json")
     }
 
-    /// The run of a model.
+    /// The run of a model, if it is trained for this experiment.
     fn run_folder(&self, entry: &Entry) -> PathBuf {
         self.folder.join(&entry.name)
     }
@@ -106,8 +113,8 @@ impl Job {
     }
 
     /// Only the schedule and the prior.
-    fn prepare(&self, entry: &Entry, recipe: Recipe) -> Outcome {
-        let folder = RunFolder::new(&self.run_folder(entry));
+    fn prepare(&self, run: &Path, recipe: Recipe) -> Outcome {
+        let folder = RunFolder::new(run);
         let lock = folder.lock()?;
         let mut watcher = train::Terminal::new(Some(self.stop.clone()), self.json);
         train::prepare(recipe, &folder, &lock, &mut watcher)?;
@@ -115,8 +122,8 @@ impl Job {
     }
 
     /// Measures a model where it was not yet, and draws what belongs to it.
-    fn measure(&self, entry: &Entry, reference: &mut Reference, results: &mut Results) -> Outcome {
-        let model = Model::open(&self.run_folder(entry), None)?;
+    fn measure(&self, entry: &Entry, run: &Path, reference: &mut Reference, results: &mut Results) -> Outcome {
+        let model = Model::open(run, None)?;
         if model.step != results.steps {
             return Err(self.too_long(model.step, results.steps));
         }
@@ -171,8 +178,8 @@ impl Job {
     }
 
     /// A model's schedule in numbers.
-    fn levels(&self, entry: &Entry) -> Result<Levels, Failure> {
-        let folder = RunFolder::new(&self.run_folder(entry));
+    fn levels(&self, entry: &Entry, run: &Path) -> Result<Levels, Failure> {
+        let folder = RunFolder::new(run);
         let schedule = Schedule::read(&folder.schedule())?;
         let path = entry.recipe.path(schedule.shape, Some(&schedule))?;
         let (mut levels, mut noise) = (Vec::new(), Vec::new());
