@@ -2,7 +2,7 @@
 
 use super::cublas::Gemm;
 use super::driver::Launch;
-use super::executor::Session;
+use super::session::Session;
 use crate::error::Result;
 
 /// Rows and columns of the product: 1.1 TFLOP.

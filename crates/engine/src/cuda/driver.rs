@@ -1,11 +1,20 @@
-//! The CUDA driver: device, memory, streams, kernels and graphs.
+//! The CUDA driver: its library and the device; memory, streams and kernels are in their own files.
 #![allow(unsafe_code)]
+
+mod kernel;
+mod memory;
+mod stream;
 
 use super::library::library;
 use crate::error::{Error, Result};
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
+
+use kernel::LaunchConfig;
+pub(super) use kernel::{Function, Launch, Module};
+pub use memory::Buffer;
+pub(super) use stream::{Event, Graph};
 
 pub(super) type Handle = *mut c_void;
 /// An address on the device.
@@ -53,31 +62,9 @@ library!(
     }
 );
 
-/// `CUlaunchConfig` of cuda.h.
-#[repr(C)]
-#[allow(missing_docs)]
-pub struct LaunchConfig {
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
-    shared: c_uint,
-    stream: Handle,
-    attributes: *const LaunchAttribute,
-    count: c_uint,
-}
-
-/// `CUlaunchAttribute` of cuda.h, with room for any value.
-#[repr(C)]
-#[allow(missing_docs)]
-pub struct LaunchAttribute {
-    id: c_uint,
-    pad: c_uint,
-    value: [c_uint; 16],
-}
-
 /// The oldest GPUs and drivers that work.
 const OLDEST: (i32, i32) = (7, 0);
 const OLDEST_DRIVER: i32 = 12_000;
-const CLUSTER_DIMENSION: c_uint = 4;
 const OUT_OF_MEMORY: i32 = 2;
 
 impl Driver {
@@ -213,278 +200,5 @@ impl Device {
         self.enter()?;
         // SAFETY: a live stream.
         self.driver.check("waiting for the GPU", unsafe { (self.driver.stream_synchronize)(self.stream) })
-    }
-
-    /// Allocates `bytes` of device memory, all zero.
-    pub fn alloc(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
-        self.enter()?;
-        let mut address = 0;
-        let size = bytes.max(256);
-        // SAFETY: a valid out-pointer; the new memory is then filled within its size.
-        unsafe {
-            let what = format!("allocating {:.2} GiB on the GPU", size as f64 / (1u64 << 30) as f64);
-            self.driver.check(&what, (self.driver.alloc)(&mut address, size))?;
-            let buffer = Buffer { device: self.clone(), address, bytes };
-            self.driver.check("clearing memory", (self.driver.fill_bytes)(address, 0, size, self.stream))?;
-            Ok(buffer)
-        }
-    }
-
-    /// Allocates a buffer with these bytes in it.
-    pub fn upload(self: &Arc<Self>, bytes: &[u8]) -> Result<Buffer> {
-        let buffer = self.alloc(bytes.len())?;
-        buffer.write(0, bytes)?;
-        Ok(buffer)
-    }
-
-    /// Records what `work` enqueues as a graph.
-    pub(super) fn capture(self: &Arc<Self>, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        const RELAXED: c_int = 2;
-        self.enter()?;
-        let (mut graph, mut instance) = (null_mut(), null_mut());
-        // SAFETY: a live stream; the graph is destroyed after it was instantiated.
-        unsafe {
-            self.driver.check("beginning a capture", (self.driver.begin_capture)(self.stream, RELAXED))?;
-            let outcome = work();
-            let ended = (self.driver.end_capture)(self.stream, &mut graph);
-            outcome?;
-            self.driver.check("ending a capture", ended)?;
-            let made = (self.driver.graph_instantiate)(&mut instance, graph, 0);
-            (self.driver.graph_destroy)(graph);
-            self.driver.check("instantiating a graph", made)?;
-        }
-        Ok(Graph { device: self.clone(), instance })
-    }
-
-    /// Milliseconds that the work enqueued by `work` takes on the GPU.
-    pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
-        self.enter()?;
-        let (mut begin, mut end, mut milliseconds) = (null_mut(), null_mut(), 0.0);
-        // SAFETY: events are made before use and destroyed after it; after an error they live as long as the process.
-        unsafe {
-            self.driver.check("making an event", (self.driver.event_create)(&mut begin, 0))?;
-            self.driver.check("making an event", (self.driver.event_create)(&mut end, 0))?;
-            self.driver.check("recording an event", (self.driver.event_record)(begin, self.stream))?;
-            work()?;
-            self.driver.check("recording an event", (self.driver.event_record)(end, self.stream))?;
-            self.driver.check("waiting for an event", (self.driver.event_synchronize)(end))?;
-            self.driver.check("reading events", (self.driver.event_elapsed)(&mut milliseconds, begin, end))?;
-            (self.driver.event_destroy)(begin);
-            (self.driver.event_destroy)(end);
-        }
-        Ok(milliseconds)
-    }
-}
-
-/// A point in a stream that another stream can wait for.
-pub(super) struct Event {
-    device: Arc<Device>,
-    raw: Handle,
-}
-
-// SAFETY: used only through the driver's thread-safe functions, after entering the context.
-unsafe impl Send for Event {}
-
-impl Event {
-    pub fn new(device: &Arc<Device>) -> Result<Event> {
-        const WITHOUT_TIMING: c_uint = 2;
-        device.enter()?;
-        let mut raw = null_mut();
-        // SAFETY: a valid out-pointer.
-        device.driver.check("making an event", unsafe { (device.driver.event_create)(&mut raw, WITHOUT_TIMING) })?;
-        Ok(Event { device: device.clone(), raw })
-    }
-
-    /// Marks where `stream` is now.
-    pub fn record(&self, stream: Handle) -> Result<()> {
-        // SAFETY: a live event and stream.
-        self.device.driver.check("marking a stream", unsafe { (self.device.driver.event_record)(self.raw, stream) })
-    }
-
-    /// Makes what `stream` does from here on wait for the mark.
-    pub fn wait(&self, stream: Handle) -> Result<()> {
-        // SAFETY: as above.
-        self.device.driver.check("joining streams", unsafe { (self.device.driver.stream_wait)(stream, self.raw, 0) })
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        if self.device.enter().is_ok() {
-            // SAFETY: made once, destroyed once.
-            unsafe { (self.device.driver.event_destroy)(self.raw) };
-        }
-    }
-}
-
-/// Device memory, freed when dropped.
-pub struct Buffer {
-    device: Arc<Device>,
-    /// Where it begins.
-    pub address: Address,
-    /// Its size.
-    pub bytes: usize,
-}
-
-impl Buffer {
-    /// Copies bytes from the host; returns when they have arrived.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        assert!(offset + bytes.len() <= self.bytes, "write beyond a buffer");
-        self.device.enter()?;
-        let (driver, stream) = (self.device.driver, self.device.stream);
-        // SAFETY: within the buffer (asserted); the host memory outlives the copy, which is waited for.
-        let status =
-            unsafe { (driver.to_device)(self.address + offset as u64, bytes.as_ptr().cast(), bytes.len(), stream) };
-        driver.check("copying to the GPU", status)?;
-        self.device.synchronize()
-    }
-
-    /// Copies bytes to the host.
-    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
-        assert!(offset + bytes.len() <= self.bytes, "read beyond a buffer");
-        self.device.enter()?;
-        let (driver, stream) = (self.device.driver, self.device.stream);
-        // SAFETY: as in `write`.
-        let status =
-            unsafe { (driver.to_host)(bytes.as_mut_ptr().cast(), self.address + offset as u64, bytes.len(), stream) };
-        driver.check("copying from the GPU", status)?;
-        self.device.synchronize()
-    }
-
-    /// Enqueues a fill with one 32-bit word.
-    pub(super) fn fill_word(&self, word: u32) -> Result<()> {
-        self.device.enter()?;
-        let driver = self.device.driver;
-        // SAFETY: whole words of the buffer.
-        let status = unsafe { (driver.fill_words)(self.address, word, self.bytes / 4, self.device.stream) };
-        driver.check("filling memory", status)
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if self.device.enter().is_ok() {
-            // SAFETY: allocated by `alloc`, freed once; the driver waits for work that uses it.
-            unsafe { (self.device.driver.free)(self.address) };
-        }
-    }
-}
-
-/// A captured sequence of work, launched as one.
-pub(super) struct Graph {
-    device: Arc<Device>,
-    instance: Handle,
-}
-
-// SAFETY: launched only through `&self` after entering the context.
-unsafe impl Send for Graph {}
-
-impl Graph {
-    pub fn launch(&self) -> Result<()> {
-        self.device.enter()?;
-        // SAFETY: a live graph and stream.
-        let status = unsafe { (self.device.driver.graph_launch)(self.instance, self.device.stream) };
-        self.device.driver.check("launching the step", status)
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        if self.device.enter().is_ok() {
-            // SAFETY: instantiated once, destroyed once.
-            unsafe { (self.device.driver.graph_exec_destroy)(self.instance) };
-        }
-    }
-}
-
-/// A compiled program.
-pub(super) struct Module {
-    device: Arc<Device>,
-    handle: Handle,
-}
-
-// SAFETY: a module is immutable once loaded.
-unsafe impl Send for Module {}
-// SAFETY: as above.
-unsafe impl Sync for Module {}
-
-/// A kernel of a module, which lives as long as the process.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Function(Handle);
-
-// SAFETY: an immutable handle.
-unsafe impl Send for Function {}
-
-impl Module {
-    pub fn load(device: &Arc<Device>, image: &[u8]) -> Result<Module> {
-        device.enter()?;
-        let mut handle = null_mut();
-        // SAFETY: a whole cubin; the driver copies it.
-        let status = unsafe { (device.driver.module_load)(&mut handle, image.as_ptr().cast()) };
-        device.driver.check("loading the kernels", status)?;
-        Ok(Module { device: device.clone(), handle })
-    }
-
-    pub fn function(&self, name: &str) -> Result<Function> {
-        let mut function = null_mut();
-        let c_name = CString::new(name).unwrap_or_default();
-        // SAFETY: a live module and a NUL-terminated name.
-        let status = unsafe { (self.device.driver.module_function)(&mut function, self.handle, c_name.as_ptr()) };
-        self.device.driver.check(&format!("finding kernel {name}"), status)?;
-        Ok(Function(function))
-    }
-}
-
-/// A kernel's launch: sizes and arguments, each in eight bytes.
-#[derive(Clone, Debug)]
-pub(super) struct Launch {
-    pub function: Function,
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub shared: u32,
-    /// Blocks along y that share memory; 1 for none.
-    pub cluster: u32,
-    pub arguments: Vec<u64>,
-}
-
-impl Launch {
-    pub fn enqueue(&self, device: &Device, stream: Handle) -> Result<()> {
-        let mut pointers: Vec<*mut c_void> =
-            self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
-        if self.cluster > 1 {
-            let mut value = [0; 16];
-            value[..3].copy_from_slice(&[1, self.cluster, 1]);
-            let attribute = LaunchAttribute { id: CLUSTER_DIMENSION, pad: 0, value };
-            let config = LaunchConfig {
-                grid: self.grid,
-                block: self.block,
-                shared: self.shared,
-                stream,
-                attributes: &attribute,
-                count: 1,
-            };
-            // SAFETY: as below; the configuration outlives the call.
-            let status =
-                unsafe { (device.driver.launch_ex)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
-            return device.driver.check("launching a kernel", status);
-        }
-        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
-        // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order.
-        let status = unsafe {
-            (device.driver.launch)(
-                self.function.0,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                self.shared,
-                stream,
-                pointers.as_mut_ptr(),
-                null_mut(),
-            )
-        };
-        device.driver.check("launching a kernel", status)
     }
 }

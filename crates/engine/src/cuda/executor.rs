@@ -1,150 +1,18 @@
 //! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
 
 use super::beside;
-use super::cublas::Cublas;
-use super::cudnn::Cudnn;
-use super::driver::{Address, Buffer, Device, Event, Graph as Captured, Launch, Module};
+use super::driver::{Address, Buffer, Event, Graph as Captured, Launch};
 use super::fuse::fuse;
-use super::lower::{Command, Kernels, Lowering, Numbers, problem, scratch};
-use super::nvrtc;
+use super::lower::{Command, Lowering, Numbers, problem, scratch};
+use super::session::{Libraries, Session};
+use super::weights::{DeviceParams, from_bytes, to_bytes};
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
-use crate::params::to_bf16;
 use crate::plan::Storage;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Place, Plan, Precision, Var};
-use std::sync::{Arc, Mutex};
+use crate::{Graph, Place, Plan, Precision, Var};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// A device with its libraries and kernels, shared by the executors on it.
-pub struct Session {
-    /// The GPU.
-    pub device: Arc<Device>,
-    pub(super) libraries: Mutex<Libraries>,
-}
-
-pub(super) struct Libraries {
-    pub cudnn: Cudnn,
-    /// For the first stream and for the second.
-    pub cublas: [Cublas; 2],
-    pub kernels: Kernels,
-}
-
-impl Session {
-    /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
-    pub fn open(ordinal: usize) -> Result<Arc<Session>> {
-        let device = Device::open(ordinal)?;
-        let cubins = nvrtc::cubins(device.capability)?;
-        let kernels = Kernels::new(cubins.iter().map(|c| Module::load(&device, c)).collect::<Result<_>>()?);
-        let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
-        let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas, kernels };
-        Ok(Arc::new(Session { device, libraries: Mutex::new(libraries) }))
-    }
-
-    /// Versions of what was loaded: cuDNN, cuBLAS.
-    pub fn versions(&self) -> (i32, i32) {
-        let libraries = self.lock();
-        (libraries.cudnn.version(), libraries.cublas[0].version())
-    }
-
-    /// The files the libraries were loaded from.
-    pub fn loaded(&self) -> Vec<&'static str> {
-        let names = [
-            super::driver::Driver::get().map(|t| &t.library),
-            nvrtc::Nvrtc::get().map(|t| &t.library),
-            super::cublas::Library::get().map(|t| &t.library),
-            super::cudnn::Library::get().map(|t| &t.library),
-        ];
-        names.into_iter().flatten().map(|library| library.name.as_str()).collect()
-    }
-
-    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
-        // A panic elsewhere leaves nothing half-done in here.
-        self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// Parameters on the device: f32, and for those that are computed with, a bf16 copy for convolutions.
-pub struct DeviceParams {
-    specs: Vec<crate::ParamSpec>,
-    values: Buffer,
-    copies: Option<Buffer>,
-    /// First element of each parameter.
-    offsets: Vec<usize>,
-}
-
-/// Parameters begin at multiples of this many elements.
-const GRAIN: usize = 64;
-
-impl DeviceParams {
-    /// Copies parameters to the device.
-    pub fn new(session: &Arc<Session>, params: &Params<f32>) -> Result<DeviceParams> {
-        DeviceParams::stored(session, params, true)
-    }
-
-    /// Values of the parameters' shapes that no convolution reads: moments, averages, sums.
-    pub(super) fn wide(session: &Arc<Session>, params: &Params<f32>) -> Result<DeviceParams> {
-        DeviceParams::stored(session, params, false)
-    }
-
-    /// Only the memory.
-    pub(super) fn into_values(self) -> Buffer {
-        self.values
-    }
-
-    fn stored(session: &Arc<Session>, params: &Params<f32>, copies: bool) -> Result<DeviceParams> {
-        let mut offsets = Vec::new();
-        let mut total = 0;
-        for spec in params.specs() {
-            offsets.push(total);
-            total += spec.shape.numel().next_multiple_of(GRAIN);
-        }
-        let device = &session.device;
-        let specs = params.specs().to_vec();
-        let copies = if copies { Some(device.alloc(total * 2)?) } else { None };
-        let made = DeviceParams { specs, values: device.alloc(total * 4)?, copies, offsets };
-        made.upload(params)?;
-        Ok(made)
-    }
-
-    /// Replaces the values.
-    pub fn upload(&self, params: &Params<f32>) -> Result<()> {
-        params.check_fits(&self.specs)?;
-        let total = self.values.bytes / 4;
-        let mut all = vec![0.0f32; total];
-        for (index, &offset) in self.offsets.iter().enumerate() {
-            all[offset..offset + params.value(index).len()].copy_from_slice(params.value(index));
-        }
-        self.values.write(0, &to_bytes(&all))?;
-        match &self.copies {
-            Some(copies) => copies.write(0, &all.iter().flat_map(|&v| to_bf16(v).to_le_bytes()).collect::<Vec<_>>()),
-            None => Ok(()),
-        }
-    }
-
-    /// Copies the values back.
-    pub fn download(&self, params: &mut Params<f32>) -> Result<()> {
-        params.check_fits(&self.specs)?;
-        let mut bytes = vec![0; self.values.bytes];
-        self.values.read(0, &mut bytes)?;
-        let all = from_bytes(&bytes);
-        for (spec, &offset) in self.specs.iter().zip(&self.offsets) {
-            params.overwrite(&spec.name, &all[offset..offset + spec.shape.numel()])?;
-        }
-        Ok(())
-    }
-
-    /// f32 and bf16 addresses of every parameter.
-    pub(super) fn addresses(&self) -> Vec<(Address, Address)> {
-        let copies = self.copies.as_ref().map_or(0, |c| c.address);
-        let at = |&o: &usize| (self.values.address + 4 * o as u64, copies + 2 * o as u64);
-        self.offsets.iter().map(at).collect()
-    }
-
-    pub(super) fn specs(&self) -> &[crate::ParamSpec] {
-        &self.specs
-    }
-}
 
 /// A plan with its device memory.
 pub struct Executor {
@@ -448,12 +316,4 @@ impl Executor {
     pub fn synchronize(&self) -> Result<()> {
         self.session.device.synchronize()
     }
-}
-
-pub(super) fn to_bytes(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
-pub(super) fn from_bytes(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }

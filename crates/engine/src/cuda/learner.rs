@@ -1,9 +1,11 @@
 //! A training step on a GPU: one graph launch, its results in a ring that the host reads now and then.
 
 use super::driver::{Buffer, Launch};
-use super::executor::{DeviceParams, Executor, Session, from_bytes};
+use super::executor::Executor;
 use super::lower::Command;
 use super::optim::{Accumulation, Adam};
+use super::session::Session;
+use super::weights::{DeviceParams, from_bytes};
 use crate::device::{Objective, Record};
 use crate::error::{Error, Result};
 use crate::{Params, Var, optim};

@@ -14,12 +14,16 @@ mod lower;
 mod nvrtc;
 mod optim;
 mod self_test;
+mod session;
+mod weights;
 
 pub use driver::{Buffer, Device};
 pub(crate) use learner::Learner;
 
-pub use executor::{DeviceParams, Executor, Session};
+pub use executor::Executor;
 pub use inventory::{Found, has_driver, inventory};
 pub use lower::Numbers;
 pub use optim::Adam;
 pub use self_test::{Check, self_test};
+pub use session::Session;
+pub use weights::DeviceParams;

@@ -1,8 +1,10 @@
 //! The optimiser on the device: clipping, Adam, EMAs and the bf16 copies, appended to a step's graph.
 
 use super::driver::{Buffer, Launch};
-use super::executor::{DeviceParams, Executor, Session};
+use super::executor::Executor;
 use super::lower::{Command, float};
+use super::session::Session;
+use super::weights::DeviceParams;
 use crate::error::{Error, Result};
 use crate::optim::{self, AdamConfig, Update};
 use crate::{Params, Var};

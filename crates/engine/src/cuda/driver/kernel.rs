@@ -1,0 +1,122 @@
+//! Compiled programs, their kernels, and launches of these.
+
+use super::{Device, Handle};
+use crate::error::Result;
+use std::ffi::{CString, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+const CLUSTER_DIMENSION: c_uint = 4;
+
+/// `CUlaunchConfig` of cuda.h.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Handle,
+    attributes: *const LaunchAttribute,
+    count: c_uint,
+}
+
+/// `CUlaunchAttribute` of cuda.h, with room for any value.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LaunchAttribute {
+    id: c_uint,
+    pad: c_uint,
+    value: [c_uint; 16],
+}
+
+/// A compiled program.
+pub(in crate::cuda) struct Module {
+    device: Arc<Device>,
+    handle: Handle,
+}
+
+// SAFETY: a module is immutable once loaded.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+/// A kernel of a module, which lives as long as the process.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cuda) struct Function(Handle);
+
+// SAFETY: an immutable handle.
+unsafe impl Send for Function {}
+
+impl Module {
+    pub fn load(device: &Arc<Device>, image: &[u8]) -> Result<Module> {
+        device.enter()?;
+        let mut handle = null_mut();
+        // SAFETY: a whole cubin; the driver copies it.
+        let status = unsafe { (device.driver.module_load)(&mut handle, image.as_ptr().cast()) };
+        device.driver.check("loading the kernels", status)?;
+        Ok(Module { device: device.clone(), handle })
+    }
+
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let mut function = null_mut();
+        let c_name = CString::new(name).unwrap_or_default();
+        // SAFETY: a live module and a NUL-terminated name.
+        let status = unsafe { (self.device.driver.module_function)(&mut function, self.handle, c_name.as_ptr()) };
+        self.device.driver.check(&format!("finding kernel {name}"), status)?;
+        Ok(Function(function))
+    }
+}
+
+/// A kernel's launch: sizes and arguments, each in eight bytes.
+#[derive(Clone, Debug)]
+pub(in crate::cuda) struct Launch {
+    pub function: Function,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    /// Blocks along y that share memory; 1 for none.
+    pub cluster: u32,
+    pub arguments: Vec<u64>,
+}
+
+impl Launch {
+    pub fn enqueue(&self, device: &Device, stream: Handle) -> Result<()> {
+        let mut pointers: Vec<*mut c_void> =
+            self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
+        if self.cluster > 1 {
+            let mut value = [0; 16];
+            value[..3].copy_from_slice(&[1, self.cluster, 1]);
+            let attribute = LaunchAttribute { id: CLUSTER_DIMENSION, pad: 0, value };
+            let config = LaunchConfig {
+                grid: self.grid,
+                block: self.block,
+                shared: self.shared,
+                stream,
+                attributes: &attribute,
+                count: 1,
+            };
+            // SAFETY: as below; the configuration outlives the call.
+            let status =
+                unsafe { (device.driver.launch_ex)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
+            return device.driver.check("launching a kernel", status);
+        }
+        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
+        // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order.
+        let status = unsafe {
+            (device.driver.launch)(
+                self.function.0,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                self.shared,
+                stream,
+                pointers.as_mut_ptr(),
+                null_mut(),
+            )
+        };
+        device.driver.check("launching a kernel", status)
+    }
+}

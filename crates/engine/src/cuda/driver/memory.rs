@@ -1,0 +1,82 @@
+//! Memory on the device.
+
+use super::{Address, Device};
+use crate::error::Result;
+use std::sync::Arc;
+
+impl Device {
+    /// Allocates `bytes` of device memory, all zero.
+    pub fn alloc(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
+        self.enter()?;
+        let mut address = 0;
+        let size = bytes.max(256);
+        // SAFETY: a valid out-pointer; the new memory is then filled within its size.
+        unsafe {
+            let what = format!("allocating {:.2} GiB on the GPU", size as f64 / (1u64 << 30) as f64);
+            self.driver.check(&what, (self.driver.alloc)(&mut address, size))?;
+            let buffer = Buffer { device: self.clone(), address, bytes };
+            self.driver.check("clearing memory", (self.driver.fill_bytes)(address, 0, size, self.stream))?;
+            Ok(buffer)
+        }
+    }
+
+    /// Allocates a buffer with these bytes in it.
+    pub fn upload(self: &Arc<Self>, bytes: &[u8]) -> Result<Buffer> {
+        let buffer = self.alloc(bytes.len())?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+}
+
+/// Device memory, freed when dropped.
+pub struct Buffer {
+    device: Arc<Device>,
+    /// Where it begins.
+    pub address: Address,
+    /// Its size.
+    pub bytes: usize,
+}
+
+impl Buffer {
+    /// Copies bytes from the host; returns when they have arrived.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        assert!(offset + bytes.len() <= self.bytes, "write beyond a buffer");
+        self.device.enter()?;
+        let (driver, stream) = (self.device.driver, self.device.stream);
+        // SAFETY: within the buffer (asserted); the host memory outlives the copy, which is waited for.
+        let status =
+            unsafe { (driver.to_device)(self.address + offset as u64, bytes.as_ptr().cast(), bytes.len(), stream) };
+        driver.check("copying to the GPU", status)?;
+        self.device.synchronize()
+    }
+
+    /// Copies bytes to the host.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        assert!(offset + bytes.len() <= self.bytes, "read beyond a buffer");
+        self.device.enter()?;
+        let (driver, stream) = (self.device.driver, self.device.stream);
+        // SAFETY: as in `write`.
+        let status =
+            unsafe { (driver.to_host)(bytes.as_mut_ptr().cast(), self.address + offset as u64, bytes.len(), stream) };
+        driver.check("copying from the GPU", status)?;
+        self.device.synchronize()
+    }
+
+    /// Enqueues a fill with one 32-bit word.
+    pub(in crate::cuda) fn fill_word(&self, word: u32) -> Result<()> {
+        self.device.enter()?;
+        let driver = self.device.driver;
+        // SAFETY: whole words of the buffer.
+        let status = unsafe { (driver.fill_words)(self.address, word, self.bytes / 4, self.device.stream) };
+        driver.check("filling memory", status)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: allocated by `alloc`, freed once; the driver waits for work that uses it.
+            unsafe { (self.device.driver.free)(self.address) };
+        }
+    }
+}

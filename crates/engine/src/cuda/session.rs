@@ -1,0 +1,57 @@
+//! A device with everything that is loaded for it.
+
+use super::cublas::Cublas;
+use super::cudnn::Cudnn;
+use super::driver::{Device, Module};
+use super::lower::Kernels;
+use super::nvrtc;
+use crate::error::Result;
+use std::sync::{Arc, Mutex};
+
+/// A device with its libraries and kernels, shared by the executors on it.
+pub struct Session {
+    /// The GPU.
+    pub device: Arc<Device>,
+    pub(super) libraries: Mutex<Libraries>,
+}
+
+pub(super) struct Libraries {
+    pub cudnn: Cudnn,
+    /// For the first stream and for the second.
+    pub cublas: [Cublas; 2],
+    pub kernels: Kernels,
+}
+
+impl Session {
+    /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
+    pub fn open(ordinal: usize) -> Result<Arc<Session>> {
+        let device = Device::open(ordinal)?;
+        let cubins = nvrtc::cubins(device.capability)?;
+        let kernels = Kernels::new(cubins.iter().map(|c| Module::load(&device, c)).collect::<Result<_>>()?);
+        let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
+        let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas, kernels };
+        Ok(Arc::new(Session { device, libraries: Mutex::new(libraries) }))
+    }
+
+    /// Versions of what was loaded: cuDNN, cuBLAS.
+    pub fn versions(&self) -> (i32, i32) {
+        let libraries = self.lock();
+        (libraries.cudnn.version(), libraries.cublas[0].version())
+    }
+
+    /// The files the libraries were loaded from.
+    pub fn loaded(&self) -> Vec<&'static str> {
+        let names = [
+            super::driver::Driver::get().map(|t| &t.library),
+            nvrtc::Nvrtc::get().map(|t| &t.library),
+            super::cublas::Library::get().map(|t| &t.library),
+            super::cudnn::Library::get().map(|t| &t.library),
+        ];
+        names.into_iter().flatten().map(|library| library.name.as_str()).collect()
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
+        // A panic elsewhere leaves nothing half-done in here.
+        self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
