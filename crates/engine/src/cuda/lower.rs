@@ -1,5 +1,6 @@
 //! From operations to commands: kernel launches, convolutions and matrix products with their addresses.
 
+mod convolution;
 mod norm;
 mod product;
 mod resident;
@@ -7,13 +8,15 @@ mod split;
 mod sum;
 
 use super::cublas::Gemm;
-use super::cudnn::{ConvCall, ConvPlan, Cudnn, Epilogue, Kind, Problem, suits};
+use super::cudnn::{ConvCall, Cudnn};
 use super::driver::{Address, Buffer, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind, Taps};
 use crate::plan::Step;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
+use convolution::convolution;
+pub(super) use convolution::problem;
 use norm::chunks;
 pub(super) use resident::Resident;
 use std::collections::HashMap;
@@ -118,36 +121,6 @@ pub(super) struct Lowering<'a> {
     pub commands: Vec<Command>,
     /// What belongs to the step just lowered but may run beside the next ones.
     pub later: Vec<Command>,
-}
-
-/// The convolution of a node, if it is one.
-fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<Problem> {
-    let (kind, geometry) = match node {
-        Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
-        Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
-        Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
-        _ => return None,
-    };
-    // The forward scale comes after bias and residual.
-    let scale = match node {
-        Op::Conv2dInputGradient(op) => op.scale,
-        Op::Conv2dWeightGradient(op) => op.scale,
-        _ => 1.0,
-    };
-    let epilogue = match node {
-        Op::Conv2d(op) if half && op.bias && !op.rectified && suits(&geometry) => {
-            Some(Epilogue { residual: op.residual, scale: op.scale as f32 })
-        }
-        _ => None,
-    };
-    Some(Problem { kind, geometry, half, tf32, scale: scale as f32, epilogue })
-}
-
-/// The convolution of a node that is yet to be planned, if it is one.
-pub(super) fn problem(node: &Node, graph: &Graph, numbers: Numbers) -> Option<Problem> {
-    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
-    convolution(&node.op, &shapes, half, numbers.tf32())
 }
 
 /// Bytes of scratch memory for a node.
@@ -265,35 +238,13 @@ impl Lowering<'_> {
         let scratch = self.arena + step.scratch.0 as u64;
         let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
         let half = kind == "bf16";
-        let tf32 = self.numbers.tf32();
         let io = Io { shapes, ins, outs, scratch, kind, half, n };
         let Io { shapes, ins, outs, .. } = &io;
         if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
             return self.split_conv(op, &geometry, &io);
         }
-        if let Some(problem) = convolution(&step.op, shapes, half, tf32) {
-            let plan: Arc<ConvPlan> = self.cudnn.plan(&problem)?;
-            let weight = |at: usize| self.weight(step.inputs[at], half);
-            let addresses = match problem.kind {
-                Kind::Forward => [ins[0], weight(1), outs[0]],
-                Kind::InputGradient => [outs[0], weight(1), ins[0]],
-                Kind::WeightGradient => [ins[0], outs[0], ins[1]],
-            };
-            let (bias, residual) = match &step.op {
-                Op::Conv2d(op) => (if op.bias { ins[2] } else { 0 }, if op.residual { ins[ins.len() - 1] } else { 0 }),
-                _ => (0, 0),
-            };
-            let call = self.cudnn.bind(&plan, addresses, [bias, residual], scratch)?;
-            self.commands.push(Command::Convolution(call));
-            if let (Op::Conv2d(op), None) = (&step.op, plan.epilogue)
-                && (op.bias || op.residual || op.scale != 1.0 || op.rectified)
-            {
-                let c = problem.geometry.filters;
-                let v = if c % 8 == 0 { 8 } else { 1 };
-                let arguments = [outs[0], bias, residual, float(op.scale), op.rectified.into(), n as u64, c as u64];
-                self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
-            }
-            return Ok(());
+        if let Some(problem) = convolution(&step.op, shapes, half, self.numbers.tf32()) {
+            return self.convolution(&problem, step, &io);
         }
         match &step.op {
             Op::Combine(op) => {

@@ -1,0 +1,68 @@
+//! Convolutions: by cuDNN, with what follows them in the same kernel or in a pass of ours.
+
+use super::{Command, Io, Lowering, Numbers, float};
+use crate::cuda::cudnn::{ConvPlan, Epilogue, Kind, Problem, suits};
+use crate::error::Result;
+use crate::op::Op;
+use crate::plan::Step;
+use crate::{Graph, Node, Shape};
+use std::sync::Arc;
+
+/// The convolution of a node, if it is one.
+pub(super) fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<Problem> {
+    let (kind, geometry) = match node {
+        Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
+        Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
+        Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
+        _ => return None,
+    };
+    // The forward scale comes after bias and residual.
+    let scale = match node {
+        Op::Conv2dInputGradient(op) => op.scale,
+        Op::Conv2dWeightGradient(op) => op.scale,
+        _ => 1.0,
+    };
+    let epilogue = match node {
+        Op::Conv2d(op) if half && op.bias && !op.rectified && suits(&geometry) => {
+            Some(Epilogue { residual: op.residual, scale: op.scale as f32 })
+        }
+        _ => None,
+    };
+    Some(Problem { kind, geometry, half, tf32, scale: scale as f32, epilogue })
+}
+
+/// The convolution of a node that is yet to be planned, if it is one.
+pub(in crate::cuda) fn problem(node: &Node, graph: &Graph, numbers: Numbers) -> Option<Problem> {
+    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
+    convolution(&node.op, &shapes, half, numbers.tf32())
+}
+
+impl Lowering<'_> {
+    pub(super) fn convolution(&mut self, problem: &Problem, step: &Step, io: &Io) -> Result<()> {
+        let Io { ins, outs, kind, half, n, scratch, .. } = io;
+        let (half, n, scratch) = (*half, *n, *scratch);
+        let plan: Arc<ConvPlan> = self.cudnn.plan(problem)?;
+        let weight = |at: usize| self.weight(step.inputs[at], half);
+        let addresses = match problem.kind {
+            Kind::Forward => [ins[0], weight(1), outs[0]],
+            Kind::InputGradient => [outs[0], weight(1), ins[0]],
+            Kind::WeightGradient => [ins[0], outs[0], ins[1]],
+        };
+        let (bias, residual) = match &step.op {
+            Op::Conv2d(op) => (if op.bias { ins[2] } else { 0 }, if op.residual { ins[ins.len() - 1] } else { 0 }),
+            _ => (0, 0),
+        };
+        let call = self.cudnn.bind(&plan, addresses, [bias, residual], scratch)?;
+        self.commands.push(Command::Convolution(call));
+        if let (Op::Conv2d(op), None) = (&step.op, plan.epilogue)
+            && (op.bias || op.residual || op.scale != 1.0 || op.rectified)
+        {
+            let c = problem.geometry.filters;
+            let v = if c.is_multiple_of(8) { 8 } else { 1 };
+            let arguments = [outs[0], bias, residual, float(op.scale), op.rectified.into(), n as u64, c as u64];
+            self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
+        }
+        Ok(())
+    }
+}
