@@ -122,7 +122,7 @@ impl Prior {
             }
             None => {
                 let corrupted = last.map.apply_batch(shape, images)?;
-                let modes = Modes::leading(shape, &last.map, &corrupted, modes)?;
+                let modes = Modes::of_images(shape, &corrupted, modes)?;
                 let coefficients = modes.coefficients(&corrupted);
                 (modes, coefficients, mean_image(shape, &corrupted))
             }

@@ -23,11 +23,14 @@ impl Modes {
     pub fn leading(shape: Shape, map: &LinearMap, corrupted: &[f64], count: usize) -> Result<Self, PriorError> {
         match Self::of_map(shape, map, count)? {
             Some(modes) => Ok(modes),
-            None => {
-                let (basis, gains) = principal_components(shape, corrupted, count)?;
-                Ok(Modes { shape, basis, gains })
-            }
+            None => Self::of_images(shape, corrupted, count),
         }
+    }
+
+    /// The principal components of images.
+    pub(super) fn of_images(shape: Shape, images: &[f64], count: usize) -> Result<Self, PriorError> {
+        let (basis, gains) = principal_components(shape, images, count)?;
+        Ok(Modes { shape, basis, gains })
     }
 
     /// Those that the map alone tells.
