@@ -94,8 +94,15 @@ pub fn train(path: &Path, data: &Oracle, steps: usize, seed: u64) -> Result<Para
     let table = PathTable::new(path, TABLE_ROWS)?;
     let mut g = Graph::new();
     let objective = Objective::PAPER;
-    let setting =
-        Setting { path: &table, objective: &objective, shape: PLANE, batch: BATCH, noise: Noise::Drawn, mirror: false };
+    let setting = Setting {
+        path: &table,
+        objective: &objective,
+        shape: PLANE,
+        batch: BATCH,
+        noise: Noise::Drawn,
+        mirror: false,
+        expected: None,
+    };
     let step = StepLoss::emit(&mut g, &setting, network)?;
     let gradients = g.parameter_gradients(step.loss)?;
     let mut run = Executor::<f32>::new(Plan::new(&g, &[&gradients[..], &[step.loss]].concat())?);

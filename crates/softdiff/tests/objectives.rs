@@ -1,17 +1,18 @@
 //! The objectives: engine against plain functions, special cases, bounds, and Theorem 3.1.
 
 use softdiff::corruption::{
-    Blur, Boundary, Corruption, Decolourisation, ErasureOrder, Grey, LinearMap, Masking, Shape,
+    Blur, Boundary, Corruption, Decolourisation, ErasureOrder, Grey, LinearMap, Masking, Shape, cosine_basis,
 };
 use softdiff::curve::{Curve, Interpolation};
 use softdiff::engine::cpu::Executor;
 use softdiff::engine::{Graph, Init, Params, Plan};
-use softdiff::linalg::Matrix;
+use softdiff::linalg::{Cholesky, Matrix};
 use softdiff::noise::Alpha;
 use softdiff::noise::Noise as PathNoise;
 use softdiff::objective::*;
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
+use softdiff::sampler::{Denoiser, GaussianPart, Oracle};
 use softdiff::train::{EmittedPath, HostPath, Noise, PathTable, Setting, StepLoss, TableError};
 
 const SHAPE: Shape = Shape { height: 5, width: 5, channels: 3 };
@@ -287,8 +288,15 @@ fn a_whole_step_has_the_loss_of_the_plain_functions() {
         let earlier: Vec<f64> = times.iter().zip(ahead).map(|(t, u)| f64::max(t - 0.2 * u, 0.0)).collect();
         let host = HostPath::new(&path, &[&times[..], &earlier].concat()).unwrap();
         let mut g = Graph::new();
-        let setting =
-            Setting { path: &host, objective: &objective, shape: SHAPE, batch: N, noise: Noise::Inputs, mirror: false };
+        let setting = Setting {
+            path: &host,
+            objective: &objective,
+            shape: SHAPE,
+            batch: N,
+            noise: Noise::Inputs,
+            mirror: false,
+            expected: None,
+        };
         let step = StepLoss::emit(&mut g, &setting, |g, xt, _| {
             let gain = g.param("gain", [1, 1, 1, 1], Init::Constant(0.3))?;
             g.mul(xt, gain)
@@ -333,4 +341,79 @@ fn bad_numbers_are_typed_errors() {
     assert!(say(far, &good).contains("from 0 to 1"));
     let weight = Objective { weight: Weight::MinSnr { most: 0.0 }, ..Objective::PAPER };
     assert!(say(weight, &good).contains("above 0"));
+}
+
+/// Gaussian images with independent cosines, of variance 1 / (1 + frequency^2), the channels of different strength.
+fn cosine_covariance() -> Matrix {
+    let (rows, cols) = (cosine_basis(SHAPE.height), cosine_basis(SHAPE.width));
+    let place = |index: usize| (index / 3 / SHAPE.width, index / 3 % SHAPE.width, index % 3);
+    Matrix::from_fn(SHAPE.len(), SHAPE.len(), |a, b| {
+        let ((ya, xa, ca), (yb, xb, cb)) = (place(a), place(b));
+        if ca != cb {
+            return 0.0;
+        }
+        let modes = (0..SHAPE.height).flat_map(|k| (0..SHAPE.width).map(move |l| (k, l)));
+        let of = |(k, l): (usize, usize)| rows[(k, ya)] * cols[(l, xa)] * rows[(k, yb)] * cols[(l, xb)];
+        modes.map(|(k, l)| of((k, l)) / (1 + k * k + l * l) as f64).sum::<f64>() / (1 + ca) as f64
+    })
+}
+
+#[test]
+fn the_expected_loss_is_that_of_the_exact_denoiser_of_gaussian_images() {
+    const N: usize = 4000;
+    let covariance = cosine_covariance();
+    let factor = Cholesky::new(&covariance).unwrap();
+    let mut stream = Stream::new(4, "gaussian images");
+    let x0: Vec<f64> = (0..N).flat_map(|_| factor.lower().times_vector(&stream.normals(SHAPE.len()))).collect();
+    let head = Head { parametrisation: Parametrisation::Clean, scale: OutputScale::One };
+    let objective = Objective { head, ..Objective::PAPER };
+    for path in [Path::blurring_diffusion(SHAPE).unwrap(), Path::variance_preserving(SHAPE, Alpha::COSINE).unwrap()] {
+        let expected = expected_loss(&path, &x0).unwrap();
+        let part = GaussianPart { weight: 1.0, mean: vec![0.0; SHAPE.len()], covariance: covariance.clone() };
+        let mut oracle = Oracle::new(&path, vec![part]).unwrap();
+        for t in [0.25, 0.5, 0.75] {
+            let moment = path.at(t).unwrap();
+            let mut total = 0.0;
+            for x0 in x0.chunks(SHAPE.len()) {
+                let xt = path.diffuse(x0, t, &stream.normals(SHAPE.len())).unwrap();
+                let output = oracle.x0_hat(&xt, t).unwrap();
+                let (map, sigma) = (&moment.map, moment.sigma);
+                let example = Example { shape: SHAPE, x0, xt: &xt, output: &output, map, sigma, earlier: None };
+                total += objective.loss(&example).unwrap() / N as f64;
+            }
+            let found = expected[(t * (expected.len() - 1) as f64) as usize];
+            assert!((found / total - 1.0).abs() < 0.02, "{found} expected, {total} measured at {t}");
+        }
+    }
+}
+
+#[test]
+fn a_balanced_step_divides_by_the_expected_loss() {
+    let path = &paths()[2];
+    let table = PathTable::new(path, 64).unwrap();
+    let loss = |expected: Option<&[f64]>| {
+        let objective = Objective { weight: Weight::Balanced, ..Objective::PAPER };
+        let setting = Setting {
+            path: &table,
+            objective: &objective,
+            shape: SHAPE,
+            batch: 2,
+            noise: Noise::Inputs,
+            mirror: false,
+            expected,
+        };
+        let mut g = Graph::new();
+        let step = StepLoss::emit(&mut g, &setting, |g, xt, _| g.scale(xt, 0.5)).unwrap();
+        let mut run = Executor::<f64>::new(Plan::new(&g, &[step.losses]).unwrap());
+        let mut stream = Stream::new(5, "balanced");
+        for name in ["x0", "z"] {
+            run.set(name, &stream.normals(2 * SHAPE.len())).unwrap();
+        }
+        run.set("t", &[0.25, 0.75]).unwrap();
+        run.run(&Params::initialise(&g, 1), 0, 0).unwrap();
+        run.get(step.losses).unwrap().to_vec()
+    };
+    let (plain, balanced) = (loss(None), loss(Some(&[4.0, 2.0, 0.5])));
+    // Inverses are interpolated: 3/8 half way between 1/4 and 1/2, 5/4 between 1/2 and 2.
+    assert!((balanced[0] / plain[0] - 0.375).abs() < 1e-12 && (balanced[1] / plain[1] - 1.25).abs() < 1e-12);
 }

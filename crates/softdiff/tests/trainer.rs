@@ -47,6 +47,7 @@ fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
         prior,
         network: network(),
         from: None,
+        expected: None,
         objective: Objective::PAPER,
         adam: AdamConfig { rate: 1e-3, warmup: 4, ema: vec![0.9, 0.99], ..AdamConfig::default() },
         seed: 3,

@@ -87,7 +87,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let mut section = model.recipe.sample.clone();
     (section.sampler, section.steps) = (name.to_owned(), steps);
     let sampler = by_name(name, &section.options)?;
-    let sampling = Sampling::uniform(steps)?.ending(section.ending);
+    let sampling = Sampling::uniform(steps)?.warped(section.warp)?.ending(section.ending);
     let (shape, seen) = (model.path.shape(), RefCell::new(None));
     // Two pictures each time, in base64.
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;

@@ -4,11 +4,13 @@
 //! A17) and averaged over the batch. They differ in the error e. Each exists twice: as a plain function on numbers
 //! ([`Objective::loss`]) and as operations of the engine ([`Objective::emit`]).
 
+mod balance;
 mod emit;
 mod head;
 mod loss;
 mod weight;
 
+pub use balance::{SPECTRUM_IMAGES, expected_loss};
 pub use emit::{EmittedBatch, MomentVars};
 pub use head::{Head, OutputScale, Parametrisation};
 pub use loss::{Example, denoising_score_matching};

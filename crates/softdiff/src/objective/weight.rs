@@ -13,6 +13,9 @@ pub enum Weight {
     /// 1/sigma^2.
     #[default]
     InverseVariance,
+    /// 1/sigma^2 over the loss to expect at t, so that all times weigh the same. That loss depends on the images, see
+    /// [`super::expected_loss`]; whoever emits a step divides by it.
+    Balanced,
     /// 1/sigma^4: what the derivation gives (Eq. 9).
     InverseFourth,
     /// min(1/sigma^2, most) (Hang et al. 2023).
@@ -29,7 +32,7 @@ impl Weight {
         match self {
             Weight::One => Ok(1.0),
             _ if sigma <= 0.0 || sigma.is_nan() => Err(ObjectiveError::NoNoise(sigma)),
-            Weight::InverseVariance => Ok(inverse),
+            Weight::InverseVariance | Weight::Balanced => Ok(inverse),
             Weight::InverseFourth => Ok(inverse * inverse),
             Weight::MinSnr { most } => Ok(inverse.min(*most)),
         }
@@ -50,7 +53,7 @@ impl Weight {
         let inverse = |g: &mut Graph| g.map(Function::Reciprocal, sigma);
         Ok(match self {
             Weight::One => None,
-            Weight::InverseVariance => Some(inverse(g)?),
+            Weight::InverseVariance | Weight::Balanced => Some(inverse(g)?),
             Weight::InverseFourth => {
                 let inverse = inverse(g)?;
                 Some(g.square(inverse)?)

@@ -39,6 +39,15 @@ impl Sampling {
         Ok(Sampling { times, ending: Ending::default() })
     }
 
+    /// Every time to the power `power`: above 1, shorter steps towards the clean end and longer ones at the other.
+    pub fn warped(self, power: f64) -> Result<Self> {
+        if !(power > 0.0 && power.is_finite()) {
+            let remedy = "give a number above 0, such as 2";
+            return Err(SamplerError::Option { sampler: "sampling", option: "the warp", value: power, remedy });
+        }
+        Ok(Sampling { times: self.times.iter().map(|t| t.powf(power)).collect(), ..self })
+    }
+
     /// The same steps with another ending.
     pub fn ending(self, ending: Ending) -> Self {
         Sampling { ending, ..self }

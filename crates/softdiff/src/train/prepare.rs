@@ -5,6 +5,7 @@ use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{DataError, Dataset, Source};
 use crate::network::UNetConfig;
+use crate::objective::{SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
 use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, PriorSection, Recipe, TrainPrecision};
@@ -75,6 +76,8 @@ pub struct Prepared {
     pub path: Arc<Path>,
     /// p_1.
     pub prior: Prior,
+    /// The losses to expect over time, where the objective's weight is balanced by them.
+    pub expected: Option<Vec<f64>>,
     /// The network.
     pub network: UNetConfig,
     /// What checkpoints belong to.
@@ -137,11 +140,15 @@ impl Prepared {
             watcher.note(&format!("prior: {}", recipe.prior.kind()));
             prior
         };
+        let expected = match recipe.objective.weight {
+            Weight::Balanced => Some(expected_loss(&path, &spread(&dataset, SPECTRUM_IMAGES))?),
+            _ => None,
+        };
         let text = recipe.to_toml();
         folder.publish(lock, &folder.config(), text.as_bytes())?;
         let knots = schedule.as_ref().map(Schedule::to_json).unwrap_or_default();
         let identity = Identity::of(lasting(&recipe).as_bytes(), knots.as_bytes());
-        Ok(Prepared { recipe, dataset, schedule, path, prior, network, identity })
+        Ok(Prepared { recipe, dataset, schedule, path, prior, expected, network, identity })
     }
 
     /// What the trainer needs.
@@ -152,7 +159,7 @@ impl Prepared {
                 every,
                 images: preview.images,
                 sampler: by_name(&preview.sampler, &sample.options)?,
-                sampling: Sampling::uniform(preview.steps)?.ending(sample.ending),
+                sampling: Sampling::uniform(preview.steps)?.warped(sample.warp)?.ending(sample.ending),
             }),
             None => None,
         };
@@ -163,6 +170,7 @@ impl Prepared {
             network: self.network.clone(),
             from: train.from.as_ref().map(PathBuf::from),
             objective: self.recipe.objective,
+            expected: self.expected.as_deref(),
             adam: self.recipe.adam(),
             seed: self.recipe.seed,
             steps: train.steps,
@@ -231,6 +239,14 @@ fn check_data(
     let Ok(mut text) = serde_json::to_string_pretty(&note) else { unreachable!("a note is always JSON") };
     text.push('\n');
     Ok(folder.publish(lock, &file, text.as_bytes())?)
+}
+
+/// `count` images, or all there are, from everywhere in the data set.
+fn spread(dataset: &Dataset, count: usize) -> Vec<f64> {
+    let (all, size) = (dataset.len(), dataset.picture_size());
+    let count = count.min(all);
+    let picked = (0..count).flat_map(|i| &dataset.pixels()[i * all / count * size..][..size]);
+    picked.map(|&byte| f64::from(byte) / 255.0).collect()
 }
 
 fn read_schedule(folder: &RunFolder) -> Result<Option<Schedule>, PrepareError> {

@@ -29,6 +29,8 @@ pub struct Setup<'a> {
     pub from: Option<PathBuf>,
     /// The loss.
     pub objective: Objective,
+    /// The losses to expect over time, where the objective's weight is balanced by them.
+    pub expected: Option<&'a [f64]>,
     /// The optimiser.
     pub adam: AdamConfig,
     /// Seed of everything random.

@@ -39,6 +39,8 @@ pub struct Setting<'a> {
     pub noise: Noise,
     /// Whether images are mirrored at random.
     pub mirror: bool,
+    /// The losses to expect at equally spaced times, by which they are divided: [`crate::objective::expected_loss`].
+    pub expected: Option<&'a [f64]>,
 }
 
 /// The losses of a step, before gradients.
@@ -68,7 +70,7 @@ impl StepLoss {
         setting: &Setting,
         network: impl FnOnce(&mut Graph, Var, Var) -> Result<Var>,
     ) -> Result<StepLoss> {
-        let &Setting { path, objective, shape, batch, noise, mirror } = setting;
+        let &Setting { path, objective, shape, batch, noise, mirror, expected } = setting;
         let images = [batch, shape.height, shape.width, shape.channels];
         let x0 = g.input("x0", images)?;
         let (t, z) = match noise {
@@ -87,9 +89,23 @@ impl StepLoss {
         let output = network(g, xt, t)?;
         let compared = EmittedBatch { x0: clean, xt, output, now: &now, earlier: earlier.as_ref() };
         let losses = objective.emit(g, &compared)?;
+        let losses = match expected {
+            Some(expected) => balanced(g, losses, t, expected)?,
+            None => losses,
+        };
         let loss = g.mean(losses)?;
         Ok(StepLoss { inputs: StepInputs { x0, t }, now, loss, losses })
     }
+}
+
+/// Each image's loss as a share of what is expected at its time.
+fn balanced(g: &mut Graph, losses: Var, t: Var, expected: &[f64]) -> Result<Var> {
+    let inverse: Vec<f64> = expected.iter().map(|loss| 1.0 / loss).collect();
+    let table = g.constant([inverse.len(), 1], inverse)?;
+    let position = g.scale(t, (expected.len() - 1) as f64)?;
+    let share = g.interpolate(table, position)?;
+    let share = g.reshape(share, [g.shape(t).numel()])?;
+    g.mul(losses, share)
 }
 
 /// Each image or its mirror image, with even odds.
@@ -155,7 +171,7 @@ impl SoftStep {
     /// The paper's step: its blur path and its objective.
     pub fn new(config: &UNetConfig, path: &BlurPath, batch: usize, noise: Noise, training: bool) -> Result<SoftStep> {
         let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
-        let setting = Setting { path, objective: &Objective::PAPER, shape, batch, noise, mirror: true };
+        let setting = Setting { path, objective: &Objective::PAPER, shape, batch, noise, mirror: true, expected: None };
         Self::of(config, &setting, training)
     }
 

@@ -403,8 +403,8 @@ fn step_of(setup: &Setup, batch: usize) -> Result<SoftStep, TrainError> {
         return Err(TrainError::Shape { images: text(images), network: text(square) });
     }
     let table = PathTable::new(&setup.path, TABLE_ROWS)?;
-    let (objective, noise, mirror) = (&setup.objective, Noise::Drawn, setup.mirror);
-    Ok(SoftStep::of(network, &Setting { path: &table, objective, shape, batch, noise, mirror }, true)?)
+    let (objective, noise, mirror, expected) = (&setup.objective, Noise::Drawn, setup.mirror, setup.expected);
+    Ok(SoftStep::of(network, &Setting { path: &table, objective, shape, batch, noise, mirror, expected }, true)?)
 }
 
 fn describe(found: &Found, watcher: &mut dyn Watcher) {

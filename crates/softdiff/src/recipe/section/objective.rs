@@ -5,7 +5,7 @@
 //! | `kind` | `"soft"` | `"soft"`, `"look-ahead"`, `"clean"`, `"one-step"` or `"noise"` |
 //! | `farthest` | `0.05` | of look-ahead: the largest step in time |
 //! | `step` | `0.01` | of one-step: the step in time |
-//! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"inverse-fourth"` or `"min-snr"` |
+//! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"balanced"`, `"inverse-fourth"` or `"min-snr"` |
 //! | `most` | `5` | of min-snr: the largest weight |
 //! | `parametrisation` | `"residual"` | `"residual"` or `"clean"` |
 //! | `scale` | `"sigma"` | `"sigma"`, `"one"` or `"inverse-sigma"` |
@@ -15,7 +15,7 @@ use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
 
 const KINDS: [&str; 5] = ["soft", "look-ahead", "clean", "one-step", "noise"];
-const WEIGHTS: [&str; 4] = ["one", "inverse-variance", "inverse-fourth", "min-snr"];
+const WEIGHTS: [&str; 5] = ["one", "inverse-variance", "balanced", "inverse-fourth", "min-snr"];
 const PARAMETRISATIONS: [(&str, Parametrisation); 2] =
     [("residual", Parametrisation::Residual), ("clean", Parametrisation::Clean)];
 const SCALES: [(&str, OutputScale); 3] =
@@ -33,6 +33,7 @@ pub(in crate::recipe) fn read(r: &Reader) -> Objective {
     let weight_name = r.choice("weight", &WEIGHTS.map(|weight| (weight, weight))).unwrap_or("inverse-variance");
     let weight = match weight_name {
         "one" => Weight::One,
+        "balanced" => Weight::Balanced,
         "inverse-fourth" => Weight::InverseFourth,
         "min-snr" => Weight::MinSnr { most: r.number("most", Range::Positive).unwrap_or(5.0) },
         _ => Weight::InverseVariance,
@@ -44,6 +45,10 @@ pub(in crate::recipe) fn read(r: &Reader) -> Objective {
     let kind_words = format!("kind \"{kind_name}\"");
     r.refuse(&kind_words, &[("farthest", "kind look-ahead"), ("step", "kind one-step")]);
     r.refuse(&format!("weight \"{weight_name}\""), &[("most", "weight min-snr")]);
+    if weight == Weight::Balanced && !matches!(kind, Kind::Soft | Kind::LookAhead { .. }) {
+        let message = format!("objective.weight \"balanced\" is not for {kind_words}");
+        r.problem("weight", message, "choose kind soft or look-ahead, or weight inverse-variance");
+    }
     r.finish();
     Objective { kind, weight, head }
 }
@@ -66,6 +71,7 @@ pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {
     match objective.weight {
         Weight::One => w.value("weight", "one"),
         Weight::InverseVariance => w.value("weight", "inverse-variance"),
+        Weight::Balanced => w.value("weight", "balanced"),
         Weight::InverseFourth => w.value("weight", "inverse-fourth"),
         Weight::MinSnr { most } => {
             w.value("weight", "min-snr");

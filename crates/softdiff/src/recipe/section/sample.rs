@@ -46,7 +46,8 @@ impl std::str::FromStr for Weights {
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `sampler` | `"momentum"` | one of [`sampler::NAMES`] |
-/// | `steps` | `280` | steps of equal size in time |
+/// | `steps` | `280` | steps, of equal size in time |
+/// | `warp` | `1` | above 1, shorter steps near the clean end: times to this power |
 /// | `ending` | `"denoised"` | `"denoised"`, `"stepped"` or `"at-path-start"` |
 /// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"` or `"raw"` |
 /// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor |
@@ -58,6 +59,7 @@ impl std::str::FromStr for Weights {
 pub struct SampleSection {
     pub sampler: String,
     pub steps: usize,
+    pub warp: f64,
     pub ending: Ending,
     pub weights: Weights,
     pub options: sampler::Options,
@@ -71,7 +73,7 @@ impl SampleSection {
 
     /// Its steps and ending.
     pub fn sampling(&self) -> Result<Sampling, SamplerError> {
-        Ok(Sampling::uniform(self.steps)?.ending(self.ending))
+        Ok(Sampling::uniform(self.steps)?.warped(self.warp)?.ending(self.ending))
     }
 
     /// Evaluations of the network for one image: the last step of the usual ending is a single one.
@@ -96,6 +98,7 @@ impl SampleSection {
         let section = SampleSection {
             sampler: read_sampler(r, "sampler", path).unwrap_or_else(|| "momentum".to_owned()),
             steps: r.size("steps", 1..=1_000_000).unwrap_or(280),
+            warp: r.number("warp", Range::Positive).unwrap_or(1.0),
             ending: r.choice("ending", &ENDINGS).unwrap_or_default(),
             weights: read_weights(r, train)
                 .unwrap_or(train.ema.first().map_or(Weights::Raw, |decay| Weights::Ema(*decay))),
@@ -119,6 +122,10 @@ impl SampleSection {
         w.section("sample");
         w.value("sampler", &self.sampler);
         w.value("steps", &self.steps);
+        // Runs that were begun before there was this key keep their identity.
+        if self.warp != 1.0 {
+            w.value("warp", &self.warp);
+        }
         w.word("ending", &ENDINGS, &self.ending);
         w.value("weights", &self.weights.to_string());
         let options = &self.options;
