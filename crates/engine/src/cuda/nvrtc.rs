@@ -35,7 +35,7 @@ const PROGRAMS: [&str; 5] = [
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
     include_str!("kernels/norm_resident.cu"),
-    include_str!("kernels/split.cu"),
+    concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
 ];
 
 /// Compiles a program for a compute capability.
