@@ -45,7 +45,7 @@ __device__ float power_of_two(float x) { return x; }
 
 #define LOG2_E 1.44269504f
 #define LN_2 0.693147181f
-// Two chunks on their way hide the memory's delay.
+// Chunks: one in use, two on their way.
 #define STAGES 3
 
 // Where a unit of 16 bytes lies in a tile with UNITS of them in a row: eight rows of one column are in different banks.
@@ -56,53 +56,61 @@ template <int UNITS> __device__ __forceinline__ u32 place(int row, int unit) {
 // A tile from rows of C channels, of which the first `rows` are there.
 template <int COUNT, int UNITS, int C, int THREADS>
 __device__ __forceinline__ void fetch_tile(u32 to, const bf16* from, int rows) {
+    constexpr int STEP = THREADS / UNITS;
+    int row = threadIdx.x / UNITS, unit = threadIdx.x % UNITS;
+    from += row * C + 8 * unit;
+    // Rows eight apart have their units in the same order.
 #pragma unroll
-    for (int i = 0; i < COUNT * UNITS; i += THREADS) {
-        int at = i + threadIdx.x, row = at / UNITS, unit = at % UNITS;
-        if (COUNT * UNITS % THREADS == 0 || at < COUNT * UNITS)
-            fetch16(to + place<UNITS>(row, unit), from + row * C + 8 * unit, row < rows);
-    }
+    for (int i = 0; i < COUNT; i += STEP)
+        fetch16(to + place<UNITS>(row + i % 8, unit) + 16 * UNITS * (i - i % 8), from + i * C, row + i < rows);
 }
 
-// sum += a b^T over 32 channels, for 64 rows of a and 8 NT rows of b.
-template <int NT> __device__ __forceinline__ void add_products(float (&sum)[4][NT][4], u32 a, u32 b) {
-    int lane = threadIdx.x % 32;
+// Half a chunk of both factors: 64 rows by 16, 16 by 8 NT columns.
+template <int NT> struct Factors {
+    u32 a[4][4], b[NT / 2][4];
+    // Rows of 32 channels, of which `half` is taken.
+    __device__ __forceinline__ void load_rows(u32 from_a, u32 from_b, int half) {
+        int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int k = 0; k < 2; k++) {
-        u32 x[4][4], y[4];
+        for (int i = 0; i < 4; i++) load_four(a[i], from_a + place<4>(lane % 16, 2 * half + lane / 16) + 1024 * i);
 #pragma unroll
-        for (int i = 0; i < 4; i++) load_four(x[i], a + place<4>(16 * i + lane % 16, 2 * k + lane / 16));
-#pragma unroll
-        for (int j = 0; j < NT; j += 2) {
-            load_four(y, b + place<4>(8 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
-#pragma unroll
-            for (int i = 0; i < 4; i++) multiply(sum[i][j], x[i], y[0], y[1]), multiply(sum[i][j + 1], x[i], y[2], y[3]);
-        }
+        for (int j = 0; j < NT / 2; j++)
+            load_four(b[j], from_b + place<4>(lane / 16 * 8 + lane % 8, 2 * half + lane / 8 % 2) + 1024 * j);
     }
-}
-
-// sum += weights b over 32 tokens, which begin at the weights' unit `first`; b's columns begin at its unit `column`.
-template <int WIDTH, int C, int NT>
-__device__ __forceinline__ void add_weighted(float (&sum)[4][NT][4], u32 weights, int first, u32 b, int column) {
-    int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-        u32 x[4][4], y[4];
+    // Weights from their unit `first` on, and 32 tokens from their unit `column` on.
+    template <int WIDTH, int C>
+    __device__ __forceinline__ void load_weights(u32 weights, int first, u32 from_b, int column, int half) {
+        int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            load_four(x[i], weights + place<WIDTH / 8>(16 * i + lane % 16, first + 2 * k + lane / 16));
+            load_four(a[i], weights + place<WIDTH / 8>(lane % 16, first + 2 * half + lane / 16) + 32 * WIDTH * i);
 #pragma unroll
-        for (int j = 0; j < NT; j += 2) {
-            load_four_transposed(y, b + place<C / 8>(16 * k + lane % 16, column + j + lane / 16));
-#pragma unroll
-            for (int i = 0; i < 4; i++) multiply(sum[i][j], x[i], y[0], y[1]), multiply(sum[i][j + 1], x[i], y[2], y[3]);
-        }
+        for (int j = 0; j < NT / 2; j++)
+            load_four_transposed(b[j], from_b + place<C / 8>(16 * half + lane % 16, column + 2 * j + lane / 16));
     }
-}
+    __device__ __forceinline__ void add_product(float (&sum)[4][NT][4]) const {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) multiply(sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
+};
 
-template <int NT> __device__ __forceinline__ void clear(float (&sum)[4][NT][4]) {
+// The sum of chunks' products. While one half is multiplied the next is loaded, also across the barrier in `advance`.
+template <int NT, class Load, class Advance>
+__device__ __forceinline__ void multiply_chunks(float (&sum)[4][NT][4], int chunks, Load load, Advance advance) {
+    Factors<NT> first, second;
 #pragma unroll
     for (int i = 0; i < 16 * NT; i++) sum[i / NT / 4][i / 4 % NT][i % 4] = 0.0f;
+    load(first, 0, 0);
+#pragma unroll 1
+    for (int i = 0; i < chunks; i++) {
+        load(second, i, 1);
+        first.add_product(sum);
+        advance(i);
+        if (i + 1 < chunks) load(first, i + 1, 0);
+        second.add_product(sum);
+    }
 }
 
 // Writes one row of a warp's 8 NT columns. Four threads have two columns of every eight; they exchange them, so that each
@@ -155,21 +163,25 @@ __device__ __forceinline__ void attention(bf16* out, float* logs, const bf16* q,
         fetched++, to = next(to);
         fetch_end();
     };
-    // The next chunk is there, and the one after the next goes where all have read.
-    auto advance = [&]() {
+    // When all have read a chunk, the next is there and another goes in its place.
+    auto advance = [&](int) {
         fetch_wait<STAGES - 2>();
         __syncthreads();
         fetch();
+        at = next(at);
     };
-    for (int i = 0; i < STAGES - 1; i++) fetch();
+    auto rows = [&](Factors<NS>& factors, int, int half) {
+        factors.load_rows(at + 64 * row, at + 64 * (ROWS + column * WIDTH / 4), half);
+    };
+    auto weighted = [&](Factors<NO>& factors, int i, int half) {
+        factors.template load_weights<WIDTH, C>(weights + row * WIDTH * 2, 4 * i, at, column * NO, half);
+    };
+    for (int i = 0; i < STAGES; i++) fetch();
+    fetch_wait<STAGES - 1>();
+    __syncthreads();
 
     float s[4][NS][4];
-    clear(s);
-#pragma unroll 1
-    for (int i = 0; i < SCORES; i++, at = next(at)) {
-        advance();
-        add_products(s, at + 64 * row, at + 64 * (ROWS + column * WIDTH / 4));
-    }
+    multiply_chunks(s, SCORES, rows, advance);
     // Each row's largest score: a thread's, that of the four threads with the row, that of the four warps.
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -204,13 +216,10 @@ __device__ __forceinline__ void attention(bf16* out, float* logs, const bf16* q,
         if (lane % 4 == 0) totals[column * ROWS + mine] = total;
     }
 
+    __syncthreads();
+
     float o[4][NO][4];
-    clear(o);
-#pragma unroll 1
-    for (int i = SCORES; i < chunks; i++, at = next(at)) {
-        advance();
-        add_weighted<WIDTH, C>(o, weights + row * WIDTH * 2, (i - SCORES) * 4, at, column * NO);
-    }
+    multiply_chunks(o, chunks - SCORES, weighted, advance);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         int mine = row + 8 * i + lane / 4;
@@ -261,10 +270,17 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
         fetched++, to = next(to);
         fetch_end();
     };
-    auto advance = [&]() {
+    auto advance = [&](int) {
         fetch_wait<STAGES - 2>();
         __syncthreads();
         fetch();
+        at = next(at);
+    };
+    auto rows = [&](Factors<NS>& factors, int, int half) {
+        factors.load_rows(at + 64 * row, at + 64 * (ROWS + column * WIDTH / 4), half);
+    };
+    auto weighted = [&](Factors<NO>& factors, int i, int half) {
+        factors.template load_weights<WIDTH, C>(weights + row * WIDTH * 2, 4 * i, at, column * NO, half);
     };
     auto write = [&](bf16* to, float (&sum)[4][NO][4], float factor) {
 #pragma unroll
@@ -276,15 +292,12 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
             store_row(to + mine * C + column * (C / 4), packed, first + mine < tokens);
         }
     };
-    for (int i = 0; i < STAGES - 1; i++) fetch();
+    for (int i = 0; i < STAGES; i++) fetch();
+    fetch_wait<STAGES - 1>();
+    __syncthreads();
 
     float s[4][NS][4];
-    clear(s);
-#pragma unroll 1
-    for (int i = 0; i < SCORES; i++, at = next(at)) {
-        advance();
-        add_products(s, at + 64 * row, at + 64 * (ROWS + column * WIDTH / 4));
-    }
+    multiply_chunks(s, SCORES, rows, advance);
 #pragma unroll
     for (int j = 0; j < NS; j++) {
         float2 b = *(float2*)(log + column * (WIDTH / 4) + 8 * j + lane % 4 * 2);
@@ -296,23 +309,25 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
         }
     }
 
-    float d[4][NO][4];
-    clear(d);
-#pragma unroll 1
-    for (int i = 0; i < parts; i++, at = next(at)) {
-        advance();
-        // Beside it, the products of the output with its gradient for these 32 queries.
-        constexpr int UNITS = C / 8, EACH = 32 * UNITS / THREADS;
-        uint4 outputs[EACH];
+    __syncthreads();
+
+    // Beside dv, the products of the output with its gradient, for 32 queries at a time.
+    constexpr int UNITS = C / 8, EACH = 32 * UNITS / THREADS;
+    int query = threadIdx.x / UNITS, unit = threadIdx.x % UNITS;
+    uint4 outputs[EACH];
+    auto load_outputs = [&](int i) {
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
-            int mine = (j * THREADS + threadIdx.x) / UNITS, unit = threadIdx.x % UNITS;
-            outputs[j] = 32 * i + mine < tokens ? *(const uint4*)(out + (32 * i + mine) * C + 8 * unit) : make_uint4(0, 0, 0, 0);
+            int token = 32 * i + query + j * (THREADS / UNITS);
+            outputs[j] = token < tokens ? *(const uint4*)(out + token * C + 8 * unit) : make_uint4(0, 0, 0, 0);
         }
-        add_weighted<WIDTH, C>(d, weights + row * WIDTH * 2, i * 4, at, column * NO);
+    };
+    load_outputs(0);
+    float d[4][NO][4];
+    multiply_chunks(d, parts, weighted, [&](int i) {
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
-            int mine = (j * THREADS + threadIdx.x) / UNITS, unit = threadIdx.x % UNITS;
+            int mine = query + j * (THREADS / UNITS);
             float a[8], b[8], sum = 0.0f;
             unpack8(outputs[j], a);
             unpack8(*(const uint4*)((char*)shared + (at - stages) + place<UNITS>(mine, unit)), b);
@@ -322,15 +337,12 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
             for (int offset = UNITS / 2; offset; offset /= 2) sum += __shfl_xor_sync(0xFFFFFFFF, sum, offset);
             if (unit == 0) delta[32 * i + mine] = sum;
         }
-    }
+        advance(i);
+        load_outputs(i + 1);
+    });
     write(dv, d, 1.0f);
 
-    clear(s);
-#pragma unroll 1
-    for (int i = 0; i < SCORES; i++, at = next(at)) {
-        advance();
-        add_products(s, at + 64 * row, at + 64 * (ROWS + column * WIDTH / 4));
-    }
+    multiply_chunks(s, SCORES, rows, advance);
     // P (dP - delta), where the weights were: each thread finds its own there.
 #pragma unroll
     for (int j = 0; j < NS; j++) {
@@ -343,12 +355,8 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
         }
     }
 
-    clear(d);
-#pragma unroll 1
-    for (int i = 0; i < parts; i++, at = next(at)) {
-        advance();
-        add_weighted<WIDTH, C>(d, weights + row * WIDTH * 2, i * 4, at, column * NO);
-    }
+    __syncthreads();
+    multiply_chunks(d, parts, weighted, advance);
     write(dk, d, scale);
     for (int i = threadIdx.x; i < ROWS * WIDTH / 8; i += THREADS) {
         int mine = i / (WIDTH / 8), unit = i % (WIDTH / 8);
