@@ -37,6 +37,7 @@ macro_rules! attention {
             $channels,
             "\n",
             include_str!("kernels/tensor.cuh"),
+            include_str!("kernels/attention.cuh"),
             include_str!("kernels/attention.cu")
         )
     };
