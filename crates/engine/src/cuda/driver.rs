@@ -51,6 +51,7 @@ library!(
         graph_exec_destroy: "cuGraphExecDestroy" (Handle);
         module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
         module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+        function_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
         launch: "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
         launch_ex: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create: "cuEventCreate" (*mut Handle, c_uint);
@@ -107,6 +108,8 @@ pub struct Device {
     pub capability: (i32, i32),
     /// Number of multiprocessors.
     pub multiprocessors: usize,
+    /// Bytes of shared memory that a block can have.
+    pub shared: usize,
     /// The driver's CUDA version, such as 13000.
     pub driver_version: i32,
 }
@@ -166,7 +169,7 @@ impl Device {
                 hint: "use --device cpu".into(),
             });
         }
-        let multiprocessors = attribute(16)? as usize;
+        let (multiprocessors, shared) = (attribute(16)? as usize, attribute(97)? as usize);
         Ok(Arc::new(Device {
             driver,
             context,
@@ -176,6 +179,7 @@ impl Device {
             name,
             capability,
             multiprocessors,
+            shared,
             driver_version: version,
         }))
     }

@@ -54,11 +54,10 @@ impl Executor {
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
-        let capability = device.capability;
-        let mut nodes = fuse(graph, outputs, numbers, capability);
+        let mut nodes = fuse(graph, outputs, numbers, device.capability);
         beside::hoist(&mut nodes, graph);
         cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers)));
-        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, capability, cudnn);
+        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, device, cudnn);
         let storage = Storage {
             units,
             grain: 256,

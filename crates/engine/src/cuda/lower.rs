@@ -1,5 +1,6 @@
 //! From operations to commands: kernel launches, convolutions and matrix products with their addresses.
 
+mod attention;
 mod convolution;
 mod norm;
 mod product;
@@ -15,6 +16,7 @@ use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind, Taps};
 use crate::plan::Step;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
+pub(super) use attention::OnChip;
 use convolution::convolution;
 pub(super) use convolution::problem;
 use norm::chunks;
@@ -128,7 +130,7 @@ pub(super) fn scratch(
     node: &Node,
     graph: &Graph,
     numbers: Numbers,
-    capability: (i32, i32),
+    device: &Device,
     cudnn: &mut Cudnn,
 ) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
@@ -139,7 +141,7 @@ pub(super) fn scratch(
     if let Some(problem) = problem(node, graph, numbers) {
         return Ok(cudnn.plan(&problem)?.workspace);
     }
-    let element = if half { 2 } else { 4 };
+    let capability = device.capability;
     Ok(match &node.op {
         Op::Sum(op) => {
             let [outer, middle, inner] = op.cut(shapes[0]);
@@ -158,8 +160,8 @@ pub(super) fn scratch(
             let chunks = if half { chunks(shapes[3]).unwrap_or(0) } else { 0 };
             (2 + 3 * chunks) * shapes[3][0] * cut(shapes[3]).1 * 4
         }
-        Op::Attention(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (4 + element),
-        Op::AttentionGradient(_) => shapes[0][0] * shapes[0][1] * shapes[0][1] * (8 + 2 * element),
+        Op::Attention(_) => attention::scratch(shapes[0], false, half, device),
+        Op::AttentionGradient(_) => attention::scratch(shapes[0], true, half, device),
         _ => 0,
     })
 }
@@ -199,6 +201,7 @@ impl Lowering<'_> {
         arguments: &[u64],
     ) -> Result<()> {
         let function = self.kernels.get(name)?;
+        function.allow_shared(self.device, shared)?;
         let [grid, block] = [grid, block].map(|sizes| sizes.map(|s| s as u32));
         let arguments = arguments.to_vec();
         self.commands.push(Command::Kernel(Launch {

@@ -29,13 +29,30 @@ library!(
 /// What every program begins with.
 const COMMON: &str = include_str!("kernels/common.cuh");
 
+/// Attention for a number of channels.
+macro_rules! attention {
+    ($channels:literal) => {
+        concat!(
+            "#define CHANNELS ",
+            $channels,
+            "\n",
+            include_str!("kernels/tensor.cuh"),
+            include_str!("kernels/attention.cuh"),
+            include_str!("kernels/attention.cu")
+        )
+    };
+}
+
 /// Our kernels, as programs of similar size that are compiled side by side.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 8] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
     include_str!("kernels/norm_resident.cu"),
-    include_str!("kernels/split.cu"),
+    concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
+    attention!(64),
+    attention!(128),
+    attention!(256),
 ];
 
 /// Compiles a program for a compute capability.

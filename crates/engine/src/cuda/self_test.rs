@@ -1,5 +1,6 @@
 //! The GPU against the CPU: every operation, its gradients, and the bits of the noise.
 
+mod attention;
 mod ends;
 mod learning;
 mod split;
@@ -56,14 +57,17 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
             checks.push(Check { name: example.name.into(), numbers, error, limit: limit(numbers), failure });
         }
     }
-    let (outcome, fused) = match ends::difference(session) {
-        Ok((error, fused)) => (Ok(error), fused),
-        Err(error) => (Err(error), 0),
+    let counted = |outcome: Result<(f64, usize)>, name: &dyn Fn(usize) -> String, limit: f64| {
+        let failure = outcome.as_ref().err().map(|e| e.to_string());
+        let (error, count) = outcome.unwrap_or((f64::NAN, 0));
+        Check { name: name(count), numbers: Numbers::Bf16, error, limit, failure }
     };
-    let name = format!("bias, residual and scale after convolutions, {fused} of {} in one kernel", ends::CASES.len());
-    let failure = outcome.as_ref().err().map(|e| e.to_string());
-    let error = outcome.unwrap_or(f64::NAN);
-    checks.push(Check { name, numbers: Numbers::Bf16, error, limit: 5e-3, failure });
+    let cases = ends::CASES.len();
+    let name = |fused| format!("bias, residual and scale after convolutions, {fused} of {cases} in one kernel");
+    checks.push(counted(ends::difference(session), &name, 5e-3));
+    let cases = attention::CASES.len();
+    let name = |on_chip| format!("attention and its gradients, {on_chip} of {cases} on the chip");
+    checks.push(counted(attention::difference(session), &name, 1.5e-2));
     type Test = fn(&Arc<Session>) -> Result<f64>;
     let exact: [(&str, Numbers, f64, Test); 7] = [
         ("noise and dropout masks are bit-identical", Numbers::F32, 0.0, noise_difference),

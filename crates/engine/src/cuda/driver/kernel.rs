@@ -2,11 +2,14 @@
 
 use super::{Device, Handle};
 use crate::error::Result;
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 const CLUSTER_DIMENSION: c_uint = 4;
+const MAX_DYNAMIC_SHARED: c_int = 8;
+/// Bytes of shared memory that every kernel may have.
+const USUAL_SHARED: usize = 48 << 10;
 
 /// `CUlaunchConfig` of cuda.h.
 #[repr(C)]
@@ -46,6 +49,18 @@ pub(in crate::cuda) struct Function(Handle);
 
 // SAFETY: an immutable handle.
 unsafe impl Send for Function {}
+
+impl Function {
+    /// Lets launches have so many bytes of shared memory.
+    pub fn allow_shared(self, device: &Device, bytes: usize) -> Result<()> {
+        if bytes <= USUAL_SHARED {
+            return Ok(());
+        }
+        // SAFETY: a live kernel.
+        let status = unsafe { (device.driver.function_attribute)(self.0, MAX_DYNAMIC_SHARED, bytes as c_int) };
+        device.driver.check("asking for shared memory", status)
+    }
+}
 
 impl Module {
     pub fn load(device: &Arc<Device>, image: &[u8]) -> Result<Module> {

@@ -26,26 +26,16 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-__device__ __forceinline__ u32 shared_address(const void* p) {
-    u32 at;
-    asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(at) : "l"(p));
-    return at;
-}
 // Sixteen bytes to shared memory, later; zeros unless `there`. Through the first cache: neighbouring taps and blocks read
 // the same again.
 __device__ __forceinline__ void fetch16(u32 to, const void* from, bool there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
-__device__ __forceinline__ void fetch_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> __device__ __forceinline__ void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 #else
 // Never launched on such GPUs.
 __device__ uint2 split2(float, float) { return make_uint2(0, 0); }
 __device__ void multiply(float (&)[4], const u32 (&)[4], u32, u32) {}
-__device__ u32 shared_address(const void*) { return 0; }
 __device__ void fetch16(u32, const void*, bool) {}
-__device__ void fetch_end() {}
-template <int N> __device__ void fetch_wait() {}
 #endif
 
 // Weights are scaled so that their second halves are normal numbers too; 1 / SPLIT_SCALE is exact.

@@ -1,4 +1,4 @@
-//! Matrix products: batched, many small ones, and attention's.
+//! Matrix products: batched and many small ones.
 
 use super::{Command, Io, Lowering};
 use crate::cuda::cublas::Gemm;
@@ -60,45 +60,9 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// `softmax(scale q k^T) v` and the logarithms of its rows.
-    pub(super) fn attention(&mut self, scale: f64, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
-        let (scratch, kind, half) = (*scratch, *kind, *half);
-        let [batch, t, c] = shapes[0].dims().unwrap_or_default();
-        let weights = scratch + (batch * t * t * 4) as u64;
-        let alpha = scale as f32;
-        self.product([t, t, c], batch, alpha, (ins[0], ins[1], scratch), [false, true], half, false);
-        let arguments = [weights, outs[1], scratch, (batch * t) as u64, t as u64];
-        self.launch(&format!("softmax_{kind}"), [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
-        self.product([t, c, t], batch, 1.0, (weights, ins[2], outs[0]), [false, false], half, half);
-        Ok(())
-    }
-
-    /// `dq`, `dk`, `dv`; the weights are computed again.
-    pub(super) fn attention_gradient(&mut self, scale: f64, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
-        let (scratch, kind, half) = (*scratch, *kind, *half);
-        let [batch, t, c] = shapes[0].dims().unwrap_or_default();
-        let [q, k, v, out, logs, dy] = ins[..] else { return Ok(()) };
-        let square = (batch * t * t) as u64;
-        let element = if half { 2 } else { 4 };
-        let (scores, dp) = (scratch, scratch + 4 * square);
-        let (weights, slopes) = (dp + 4 * square, dp + (4 + element) * square);
-        let alpha = scale as f32;
-        self.product([t, t, c], batch, alpha, (q, k, scores), [false, true], half, false);
-        self.product([t, t, c], batch, 1.0, (dy, v, dp), [false, true], half, false);
-        let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
-        let name = format!("softmax_gradient_{kind}");
-        self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
-        self.product([t, c, t], batch, alpha, (slopes, k, outs[0]), [false, false], half, half);
-        self.product([t, c, t], batch, alpha, (slopes, q, outs[1]), [true, false], half, half);
-        self.product([t, c, t], batch, 1.0, (weights, dy, outs[2]), [true, false], half, half);
-        Ok(())
-    }
-
     /// A batch of products without repeated operands.
     #[allow(clippy::too_many_arguments)]
-    fn product(
+    pub(super) fn product(
         &mut self,
         [m, n, k]: [usize; 3],
         batch: usize,

@@ -1,0 +1,67 @@
+//! Attention in bf16 at shapes that stay on the chip: the output and the gradients, and their bits again.
+
+use super::{random, relative};
+use crate::cuda::lower::OnChip;
+use crate::cuda::{DeviceParams, Executor, Numbers, Session};
+use crate::params::to_bf16;
+use crate::{Graph, Params, Plan, Precision, Result, Shape, cpu};
+use std::sync::Arc;
+
+/// Images, tokens, channels and scale; the last does not fit.
+pub(super) const CASES: [([usize; 3], f64); 10] = [
+    ([3, 256, 256], 0.0625),
+    ([140, 256, 256], 0.3),
+    ([2, 256, 128], 0.2),
+    ([2, 256, 64], -0.25),
+    ([3, 200, 256], 0.125),
+    ([2, 72, 64], 0.25),
+    ([5, 64, 256], 0.125),
+    ([3, 64, 128], 0.2),
+    ([4, 16, 64], 0.25),
+    ([2, 264, 64], 0.25),
+];
+
+/// The worst relative error over all cases, infinite if a second run gives other bits, and how many stay on the chip.
+pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
+    let (mut worst, mut on_chip) = (0.0f64, 0);
+    for (shape, scale) in CASES {
+        let shape = Shape::from(shape);
+        on_chip += usize::from(OnChip::of(&shape, true, &session.device).is_some());
+        let mut g = Graph::new();
+        let mut vars = Vec::new();
+        for name in ["q", "k", "v", "w"] {
+            let x = g.input(name, shape.clone())?;
+            vars.push(g.cast(x, Precision::Half)?);
+        }
+        let y = g.attention(vars[0], vars[1], vars[2], scale)?;
+        let product = g.mul(y, vars[3])?;
+        let product = g.cast(product, Precision::Full)?;
+        let loss = g.sum(product)?;
+        let mut outputs = g.gradients(loss, &vars[..3])?;
+        outputs.push(y);
+        let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+        let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
+        let mut device = Executor::new(session, &g, &outputs, &on_device, Numbers::Bf16, 0)?;
+        for (purpose, name) in ["q", "k", "v", "w"].into_iter().enumerate() {
+            // Numbers that bf16 holds.
+            let round = |v: f32| f32::from_bits(u32::from(to_bf16(v)) << 16);
+            let values: Vec<f32> = random(&shape, purpose as u32, -1.0).into_iter().map(round).collect();
+            host.set(name, &values)?;
+            device.set(name, &values)?;
+        }
+        host.run(&Params::zeros(&g), 0, 0)?;
+        let mut runs = Vec::new();
+        // Eagerly, then as a graph.
+        for _ in 0..2 {
+            device.run(0)?;
+            runs.push(outputs.iter().map(|&var| device.get(var)).collect::<Result<Vec<_>>>()?);
+        }
+        for (found, &var) in runs[0].iter().zip(&outputs) {
+            worst = worst.max(relative(found, host.get(var)?));
+        }
+        if runs[0] != runs[1] {
+            worst = f64::INFINITY;
+        }
+    }
+    Ok((worst, on_chip))
+}
