@@ -8,7 +8,7 @@ mod split;
 mod sum;
 
 use super::cublas::Gemm;
-use super::cudnn::{ConvCall, Cudnn};
+use super::cudnn::{ConvCall, Cudnn, Problem};
 use super::driver::{Address, Buffer, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
@@ -123,13 +123,13 @@ pub(super) struct Lowering<'a> {
     pub later: Vec<Command>,
 }
 
-/// Bytes of scratch memory for a node.
+/// Bytes of scratch memory for a node; `workspace` tells what cuDNN wants for a convolution.
 pub(super) fn scratch(
     node: &Node,
     graph: &Graph,
     numbers: Numbers,
     capability: (i32, i32),
-    cudnn: &mut Cudnn,
+    workspace: &mut dyn FnMut(&Problem) -> Result<usize>,
 ) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
@@ -137,7 +137,7 @@ pub(super) fn scratch(
         return Ok(split::scratch(&geometry));
     }
     if let Some(problem) = problem(node, graph, numbers) {
-        return Ok(cudnn.plan(&problem)?.workspace);
+        return workspace(&problem);
     }
     let element = if half { 2 } else { 4 };
     Ok(match &node.op {

@@ -8,6 +8,7 @@ mod driver;
 mod executor;
 mod fuse;
 mod inventory;
+mod layout;
 mod learner;
 pub(crate) mod library;
 mod lower;
@@ -22,6 +23,7 @@ pub(crate) use learner::Learner;
 
 pub use executor::Executor;
 pub use inventory::{Found, has_driver, inventory};
+pub use layout::outline;
 pub use lower::Numbers;
 pub use optim::Adam;
 pub use self_test::{Check, self_test};
