@@ -113,6 +113,7 @@ impl Failure {
 /// The error inside one that only passes it on, and so hides it from its list of sources.
 fn inner<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     match error.downcast_ref() {
+        Some(known) if TrainError::hint(known).is_some() => return known,
         Some(TrainError::Stopped(inner)) => return inner,
         Some(TrainError::Diverged(inner)) => return inner,
         Some(TrainError::Checkpoint(inner)) => return inner,
@@ -137,11 +138,15 @@ fn known_hint(error: &(dyn Error + 'static)) -> Option<String> {
     let run = || error.downcast_ref().and_then(RunError::hint);
     let diverged = || error.downcast_ref().map(Diverged::hint);
     let stopped = || error.downcast_ref().map(Stopped::hint);
+    let train = || error.downcast_ref().and_then(TrainError::hint);
     let device = || match error.downcast_ref() {
         Some(softdiff::engine::Error::Device { hint, .. }) => Some(hint.clone()),
+        Some(softdiff::engine::Error::Memory { .. }) => {
+            Some("use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into())
+        }
         _ => None,
     };
-    checkpoint.or_else(run).or_else(diverged).or_else(stopped).or_else(device)
+    checkpoint.or_else(run).or_else(diverged).or_else(stopped).or_else(train).or_else(device)
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
@@ -182,6 +187,15 @@ mod tests {
         assert_eq!(Failure::from(Training(same())).hint, same().hint());
         let failure = Failure::from(same()).hint("better");
         assert_eq!((failure.hint.as_deref(), failure.code()), (Some("better"), 1));
+    }
+
+    #[test]
+    fn training_that_does_not_fit_the_gpu_is_told_how_to_fit() {
+        let full = || softdiff::engine::Error::Memory { planned: 3.7, free: 2.0, total: 8.0, device: "GPU".into() };
+        let hint = |failure: Failure| failure.hint.unwrap_or_default();
+        assert!(hint(Failure::from(full())).contains("smaller batch"));
+        let (message, hint) = (TrainError::from(full()).to_string(), hint(Failure::from(TrainError::from(full()))));
+        assert!(message.starts_with("3.70 GiB are planned") && hint.contains("train.recompute=true"), "{hint}");
     }
 
     #[derive(Debug)]

@@ -1,7 +1,14 @@
 //! Reverse-mode gradients as a graph transformation: every gradient rule adds operations to the same graph.
 
 use crate::error::{Error, Result};
-use crate::{Graph, Leaf, Var};
+use crate::op::Op;
+use crate::{Graph, Leaf, Node, Var};
+use std::collections::HashMap;
+
+/// Whether computing it again costs little beside what its result would take.
+fn cheap(op: &Op) -> bool {
+    matches!(op, Op::GroupNorm(_) | Op::Resample(_) | Op::Concat(_))
+}
 
 impl Graph {
     /// The gradients of the scalar `loss` with respect to each of `wrt`, as new tensors of this graph.
@@ -27,6 +34,7 @@ impl Graph {
         let mut arrived: Vec<Vec<Var>> = vec![Vec::new(); self.tensor_count()];
         let one = self.constant(self.shape(loss).clone(), vec![1.0])?;
         arrived[loss.index()].push(one);
+        let mut again = HashMap::new();
         for index in (0..forward).rev() {
             let node = self.nodes()[index].clone();
             if node.outputs.iter().all(|v| arrived[v.index()].is_empty() || !depends[v.index()]) {
@@ -42,7 +50,11 @@ impl Graph {
                     }
                     dy.push(total);
                 }
-                node.op.gradient(g, &node, &dy, &wanted)
+                let mut read = node.clone();
+                for input in &mut read.inputs {
+                    *input = g.again(*input, &mut again)?;
+                }
+                node.op.gradient(g, &read, &dy, &wanted)
             })?;
             for ((input, gradient), wanted) in node.inputs.iter().zip(result).zip(wanted) {
                 if let (Some(gradient), true) = (gradient, wanted) {
@@ -69,6 +81,26 @@ impl Graph {
     pub fn parameter_gradients(&mut self, loss: Var) -> Result<Vec<Var>> {
         let trainable = self.trainable();
         self.gradients(loss, &trainable)
+    }
+
+    /// A tensor that reverse operations read instead of `var`: the same values, computed again if that is cheap.
+    ///
+    /// Nobody keeps a result that no reverse operation reads, nor computes it again: plans leave out what is not needed.
+    fn again(&mut self, var: Var, made: &mut HashMap<Var, Var>) -> Result<Var> {
+        if let Some(&again) = made.get(&var) {
+            return Ok(again);
+        }
+        let Leaf::Computed(index) = *self.leaf(var) else { return Ok(var) };
+        let Node { op, mut inputs, outputs, scope } = self.nodes()[index].clone();
+        if !self.recompute || !cheap(&op) {
+            return Ok(var);
+        }
+        for input in &mut inputs {
+            *input = self.again(*input, made)?;
+        }
+        let second = self.scoped_as(&scope, |g| g.apply(op, &inputs))?;
+        made.extend(outputs.into_iter().zip(second));
+        Ok(made[&var])
     }
 
     fn total(&mut self, terms: &[Var]) -> Result<Option<Var>> {

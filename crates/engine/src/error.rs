@@ -93,6 +93,20 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// A plan does not fit the GPU.
+    #[error(
+        "{planned:.2} GiB are planned for activations beside the weights, and {free:.2} of {total:.2} GiB are free on {device}"
+    )]
+    Memory {
+        /// GiB that the plan needs.
+        planned: f64,
+        /// GiB that are free.
+        free: f64,
+        /// GiB that there are.
+        total: f64,
+        /// The GPU's name.
+        device: String,
+    },
     /// A weight file could not be read or written.
     #[error("{path}: {problem}")]
     File {

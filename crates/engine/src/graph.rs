@@ -96,12 +96,19 @@ pub struct Graph {
     params: Vec<(ParamSpec, Var)>,
     param_index: HashMap<String, usize>,
     scope: String,
+    pub(crate) recompute: bool,
 }
 
 impl Graph {
     /// An empty graph.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether gradients asked for from now on compute cheap results again instead of having them kept: the same values
+    /// in less memory.
+    pub fn recompute(&mut self, again: bool) {
+        self.recompute = again;
     }
 
     fn tensor(&mut self, shape: Shape, precision: Precision, leaf: Leaf) -> Var {

@@ -48,6 +48,7 @@ pub struct Plan {
     unshared: usize,
     sizes: Vec<usize>,
     unit_bytes: usize,
+    leeway: usize,
 }
 
 /// How a backend stores tensors, in units of its choice.
@@ -60,14 +61,13 @@ pub(crate) struct Storage<'a> {
     pub unit_bytes: usize,
     /// Units of scratch memory that an operation needs.
     pub scratch: &'a mut dyn FnMut(&Node, &Graph) -> Result<usize>,
-    /// Which operations run beside the others, on a second queue. What they use stays theirs for [`LEEWAY`] steps more.
+    /// Which operations run beside the others, on a second queue.
     pub aside: &'a dyn Fn(&Node, &Graph) -> bool,
     /// Which outputs an operation may write aside, though the operation itself is not.
     pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
+    /// Steps by which what runs aside may be late: for so long it keeps what it uses.
+    pub leeway: usize,
 }
-
-/// Steps by which an operation that runs aside may be late.
-pub(crate) const LEEWAY: usize = 24;
 
 impl Storage<'_> {
     fn size(&self, graph: &Graph, var: usize) -> usize {
@@ -108,6 +108,7 @@ impl Plan {
             scratch: &mut scratch,
             aside: &|_, _| false,
             ends_aside: &|_, _, _| false,
+            leeway: 0,
         };
         Plan::stored(graph, graph.nodes(), outputs, storage)
     }
@@ -139,11 +140,11 @@ impl Plan {
             }
             let at = steps.len();
             let aside = (storage.aside)(node, graph);
-            let until = if aside { at + LEEWAY } else { at };
+            let until = if aside { at + storage.leeway } else { at };
             node.inputs.iter().map(|v| root[v.index()]).for_each(|root| last[root] = until.max(last[root]));
             node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, until));
             for var in node.outputs.iter().filter(|&&var| (storage.ends_aside)(node, graph, var)) {
-                last[var.index()] = at + LEEWAY;
+                last[var.index()] = at + storage.leeway;
             }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
@@ -166,7 +167,7 @@ impl Plan {
                 let size = storage.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
-            let last = if step.aside { at + LEEWAY } else { at };
+            let last = if step.aside { at + storage.leeway } else { at };
             intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
         }
         intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(storage.grain));
@@ -207,6 +208,7 @@ impl Plan {
             unshared,
             sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
             unit_bytes: storage.unit_bytes,
+            leeway: storage.leeway,
         };
         plan.check_disjoint()?;
         Ok(plan)
@@ -256,6 +258,11 @@ impl Plan {
 
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// Steps by which what runs aside may be late.
+    pub(crate) fn leeway(&self) -> usize {
+        self.leeway
     }
 
     pub(crate) fn shape(&self, var: Var) -> &Shape {

@@ -4,14 +4,15 @@ mod official;
 
 use official::{nhwc, signed, unit, weight};
 use softdiff::engine::cpu::Executor;
-use softdiff::engine::{Params, Plan, Scalar};
+use softdiff::engine::cuda::{Chip, Numbers, outline};
+use softdiff::engine::{Params, Plan, Scalar, Var};
 use softdiff::network::{Correspondence, Embedding, UNetConfig};
 use softdiff::train::{BlurPath, Noise, SoftStep};
 
 /// Loss, norm of all gradients, and the sum of their projections on fixed vectors.
 fn evaluate<T: Scalar>(config: &UNetConfig, path: &BlurPath) -> [f64; 3] {
     const BATCH: usize = 4;
-    let step = SoftStep::new(config, path, BATCH, Noise::Inputs, false).unwrap();
+    let step = SoftStep::new(config, path, BATCH, Noise::Inputs, false, false).unwrap();
     let mut params = Params::<T>::zeros(&step.graph);
     let official = |name: &str| {
         let one = step.correspondence.iter().find(|c| c.official == name).unwrap();
@@ -66,4 +67,41 @@ fn a_whole_step_equals_pytorch_and_jax() {
             assert!(error < 2e-4, "f32: {found} against {expected}: {error:e}");
         }
     }
+}
+
+/// A step with dropout, and what it computes.
+fn drawn(config: &UNetConfig, batch: usize, recompute: bool) -> (SoftStep, Vec<Var>) {
+    let path = BlurPath::geometric(18.0, 32);
+    let step = SoftStep::new(config, &path, batch, Noise::Drawn, true, recompute).unwrap();
+    let outputs = step.gradients.iter().copied().chain([step.loss]).collect();
+    (step, outputs)
+}
+
+#[test]
+fn what_is_computed_again_gives_the_same_bits_in_less_memory() {
+    let config = UNetConfig { channels: 8, blocks: 1, ..UNetConfig::ncsnpp_cifar10() };
+    assert!(config.dropout > 0.0);
+    let evaluate = |recompute| {
+        let (step, outputs) = drawn(&config, 2, recompute);
+        let plan = Plan::new(&step.graph, &outputs).unwrap();
+        let bytes = plan.arena_bytes();
+        let mut run = Executor::<f32>::new(plan);
+        run.set("x0", &unit("again", 2 * 32 * 32 * 3).map(|v| v as f32).collect::<Vec<_>>()).unwrap();
+        run.run(&Params::initialise(&step.graph, 1), 5, 6).unwrap();
+        let bits = |&v: &Var| run.get(v).unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        (outputs.iter().map(bits).collect::<Vec<_>>(), bytes)
+    };
+    let (kept, again) = (evaluate(false), evaluate(true));
+    assert!(kept.0 == again.0, "other bits");
+    assert!(3 * again.1 < 2 * kept.1, "{} bytes of {}", again.1, kept.1);
+}
+
+#[test]
+fn the_papers_step_needs_a_little_more_than_half_the_memory_if_it_computes_again() {
+    let planned = |recompute| {
+        let (step, outputs) = drawn(&UNetConfig::ncsnpp_cifar10(), 128, recompute);
+        outline(&step.graph, &outputs, Numbers::Bf16, Chip::HOPPER).unwrap().arena_bytes() as f64 * 1e-9
+    };
+    let (kept, again) = (planned(false), planned(true));
+    assert!((3.9..3.95).contains(&kept) && (2.05..2.1).contains(&again), "{kept} GB and {again} GB");
 }

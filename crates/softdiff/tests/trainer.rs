@@ -54,6 +54,7 @@ fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
         steps: STEPS,
         batch: 8,
         accumulate: 1,
+        recompute: false,
         mirror: true,
         numbers: Numbers::F32,
         log_every: 4,
@@ -160,6 +161,19 @@ fn the_events_tell_the_story_and_the_loss_falls() {
         .collect();
     assert_eq!(losses.len(), 3);
     assert!(losses[2] < 0.9 * losses[0], "{losses:?}");
+}
+
+#[test]
+fn a_run_may_compute_again_from_any_step_on_and_ends_with_the_same_bits() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let with = |recompute| Setup { recompute, ..setup(&dataset, &prior) };
+    let expected = run(&folder("trainer_kept"), &with(false), &mut Unwatched).unwrap();
+    for (first, second) in [(true, true), (false, true), (true, false)] {
+        let root = folder("trainer_again");
+        run(&root, &with(first), &mut Stopper { after: Some(5), ..Stopper::default() }).unwrap_err();
+        let state = run(&root, &with(second), &mut Unwatched).unwrap();
+        assert!(state.params == expected.params && state.adam == expected.adam, "{first}, then {second}");
+    }
 }
 
 #[test]

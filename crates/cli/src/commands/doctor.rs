@@ -56,13 +56,13 @@ impl Doctor {
                 let (free, total) = device.memory()?;
                 let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
                 facts["gpu"] = json!({
-                    "name": device.name, "number": device.ordinal, "capability": device.capability,
+                    "name": device.name, "number": device.ordinal, "capability": device.chip.capability,
                     "multiprocessors": device.multiprocessors, "driver": device.driver_version,
                     "cudnn": cudnn, "cublas": cublas, "free_bytes": free, "total_bytes": total,
                     "libraries": session.loaded(),
                 });
                 if !json {
-                    let (major, minor) = device.capability;
+                    let (major, minor) = device.chip.capability;
                     println!(
                         "gpu {}     {}, capability {major}.{minor}, {:.1} of {:.1} GiB free",
                         gpu,

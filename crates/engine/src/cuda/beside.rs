@@ -4,7 +4,6 @@ use super::driver::Event;
 use super::lower::{Command, Lowering};
 use crate::error::Result;
 use crate::op::Op;
-use crate::plan::LEEWAY;
 use crate::{Graph, Node, Var};
 use std::collections::HashMap;
 
@@ -65,7 +64,7 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
         // The latest step aside that must be done: it is late, or its result is read here.
         let read = places(&step.inputs).iter().filter_map(|p| made_by.get(p).copied()).max();
         let wanted = if step.aside { None } else { read };
-        let late = index.checked_sub(LEEWAY);
+        let late = index.checked_sub(plan.leeway());
         let due = pending.iter().rposition(|&(at, _)| Some(at) <= wanted.max(late) && wanted.max(late).is_some());
         if let Some(last) = due {
             lowering.commands.push(Command::Join(pending[last].1));

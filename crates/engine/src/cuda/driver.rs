@@ -93,6 +93,20 @@ impl Driver {
     }
 }
 
+/// What decides how work is cut for a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chip {
+    /// Compute capability, such as (9, 0).
+    pub capability: (i32, i32),
+    /// Bytes of shared memory that a block can have.
+    pub shared: usize,
+}
+
+impl Chip {
+    /// H100, H200 and their like.
+    pub const HOPPER: Chip = Chip { capability: (9, 0), shared: 227 << 10 };
+}
+
 /// A GPU with a stream on which everything runs in order, and a second for what may run beside.
 pub struct Device {
     pub(super) driver: &'static Driver,
@@ -104,12 +118,10 @@ pub struct Device {
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
     pub name: String,
-    /// Compute capability, such as (9, 0).
-    pub capability: (i32, i32),
+    /// Its capability and limits.
+    pub chip: Chip,
     /// Number of multiprocessors.
     pub multiprocessors: usize,
-    /// Bytes of shared memory that a block can have.
-    pub shared: usize,
     /// The driver's CUDA version, such as 13000.
     pub driver_version: i32,
 }
@@ -177,9 +189,8 @@ impl Device {
             side,
             ordinal,
             name,
-            capability,
+            chip: Chip { capability, shared },
             multiprocessors,
-            shared,
             driver_version: version,
         }))
     }

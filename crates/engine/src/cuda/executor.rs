@@ -1,14 +1,14 @@
 //! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
 
 use super::beside;
+use super::cudnn::Problem;
 use super::driver::{Address, Buffer, Event, Graph as Captured, Launch};
-use super::fuse::fuse;
-use super::lower::{Command, Lowering, Numbers, problem, scratch};
+use super::layout;
+use super::lower::{Command, Lowering, Numbers, problem};
 use super::session::{Libraries, Session};
 use super::weights::{DeviceParams, from_bytes, to_bytes};
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
-use crate::plan::Storage;
 use crate::shuffle::Shuffled;
 use crate::{Graph, Place, Plan, Precision, Var};
 use std::sync::Arc;
@@ -50,32 +50,19 @@ impl Executor {
         device.enter()?;
         // Before Ampere there is no arithmetic for these; such GPUs compute in f32.
         let modern = matches!(numbers, Numbers::Bf16 | Numbers::Split);
-        let numbers = if modern && device.capability.0 < 8 { Numbers::F32 } else { numbers };
+        let numbers = if modern && device.chip.capability.0 < 8 { Numbers::F32 } else { numbers };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
-        let units = [4, if numbers == Numbers::Bf16 { 2 } else { 4 }];
-        let mut nodes = fuse(graph, outputs, numbers, device.capability);
-        beside::hoist(&mut nodes, graph);
+        let chip = device.chip;
+        let nodes = layout::order(graph, outputs, numbers, chip);
         cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers)));
-        let mut scratch = |node: &crate::Node, graph: &Graph| scratch(node, graph, numbers, device, cudnn);
-        let storage = Storage {
-            units,
-            grain: 256,
-            unit_bytes: 1,
-            scratch: &mut scratch,
-            aside: &beside::runs_aside,
-            ends_aside: &beside::ends_aside,
-        };
-        let plan = Plan::stored(graph, &nodes, outputs, storage)?;
+        let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
+        let plan = layout::place(graph, &nodes, outputs, numbers, chip, workspace)?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
-            let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
-            return Err(Error::Device {
-                what: format!("{:.2} GiB are planned for activations beside the weights", gib(plan.arena_bytes())),
-                problem: format!("{:.2} of {:.2} GiB are free on {}", gib(free), gib(total), device.name),
-                hint: "use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into(),
-            });
+            let [planned, free, total] = [plan.arena_bytes(), free, total].map(|n| n as f64 / (1u64 << 30) as f64);
+            return Err(Error::Memory { planned, free, total, device: device.name.clone() });
         }
         let arena = device.alloc(plan.arena_bytes())?;
         let inputs: Vec<Buffer> =

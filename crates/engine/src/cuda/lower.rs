@@ -9,8 +9,8 @@ mod split;
 mod sum;
 
 use super::cublas::Gemm;
-use super::cudnn::{ConvCall, Cudnn};
-use super::driver::{Address, Buffer, Device, Event, Function, Launch, Module};
+use super::cudnn::{ConvCall, Cudnn, Problem};
+use super::driver::{Address, Buffer, Chip, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind, Taps};
@@ -125,13 +125,13 @@ pub(super) struct Lowering<'a> {
     pub later: Vec<Command>,
 }
 
-/// Bytes of scratch memory for a node.
+/// Bytes of scratch memory for a node; `workspace` tells what cuDNN wants for a convolution.
 pub(super) fn scratch(
     node: &Node,
     graph: &Graph,
     numbers: Numbers,
-    device: &Device,
-    cudnn: &mut Cudnn,
+    chip: Chip,
+    workspace: &mut dyn FnMut(&Problem) -> Result<usize>,
 ) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
@@ -139,9 +139,9 @@ pub(super) fn scratch(
         return Ok(split::scratch(&geometry));
     }
     if let Some(problem) = problem(node, graph, numbers) {
-        return Ok(cudnn.plan(&problem)?.workspace);
+        return workspace(&problem);
     }
-    let capability = device.capability;
+    let capability = chip.capability;
     Ok(match &node.op {
         Op::Sum(op) => {
             let [outer, middle, inner] = op.cut(shapes[0]);
@@ -160,8 +160,8 @@ pub(super) fn scratch(
             let chunks = if half { chunks(shapes[3]).unwrap_or(0) } else { 0 };
             (2 + 3 * chunks) * shapes[3][0] * cut(shapes[3]).1 * 4
         }
-        Op::Attention(_) => attention::scratch(shapes[0], false, half, device),
-        Op::AttentionGradient(_) => attention::scratch(shapes[0], true, half, device),
+        Op::Attention(_) => attention::scratch(shapes[0], false, half, chip),
+        Op::AttentionGradient(_) => attention::scratch(shapes[0], true, half, chip),
         _ => 0,
     })
 }

@@ -8,6 +8,7 @@ mod driver;
 mod executor;
 mod fuse;
 mod inventory;
+mod layout;
 mod learner;
 pub(crate) mod library;
 mod lower;
@@ -17,11 +18,12 @@ mod self_test;
 mod session;
 mod weights;
 
-pub use driver::{Buffer, Device};
+pub use driver::{Buffer, Chip, Device};
 pub(crate) use learner::Learner;
 
 pub use executor::Executor;
 pub use inventory::{Found, has_driver, inventory};
+pub use layout::outline;
 pub use lower::Numbers;
 pub use optim::Adam;
 pub use self_test::{Check, self_test};

@@ -26,7 +26,7 @@ impl Session {
     /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
         let device = Device::open(ordinal)?;
-        let cubins = nvrtc::cubins(device.capability)?;
+        let cubins = nvrtc::cubins(device.chip.capability)?;
         let kernels = Kernels::new(cubins.iter().map(|c| Module::load(&device, c)).collect::<Result<_>>()?);
         let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
         let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas, kernels };

@@ -176,6 +176,7 @@ impl Prepared {
             steps: train.steps,
             batch: train.batch,
             accumulate: train.accumulate,
+            recompute: train.recompute,
             mirror: self.recipe.data.mirror,
             numbers: numbers(train.precision),
             log_every: train.log_every,
@@ -197,10 +198,11 @@ pub fn numbers(precision: TrainPrecision) -> Numbers {
     }
 }
 
-/// The recipe without what may change when a run goes on: how long it is to be.
+/// The recipe without what may change when a run goes on: how long it is to be, and what changes no bit.
 fn lasting(recipe: &Recipe) -> String {
     let mut lasting = recipe.clone();
     lasting.train.steps = 1;
+    lasting.train.recompute = false;
     lasting.to_toml()
 }
 
@@ -285,4 +287,19 @@ fn make_prior(recipe: &Recipe, path: &Path, values: &dyn Fn() -> Vec<f64>) -> Re
             Prior::fitted(path, &first(images), *modes, *components, recipe.seed)?
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_may_go_on_longer_and_in_less_memory_but_not_otherwise() {
+        let recipe = |set: &str| Recipe::builtin("quickstart", &[set.into()]).unwrap();
+        let begun = lasting(&recipe("train.steps=5"));
+        assert_eq!(begun, lasting(&recipe("train.recompute=true")));
+        assert_ne!(begun, lasting(&recipe("train.rate=1")));
+        assert!(recipe("train.recompute=true").to_toml().contains("recompute = true"));
+        assert!(!recipe("train.steps=5").to_toml().contains("recompute"));
+    }
 }

@@ -41,6 +41,8 @@ pub struct Setup<'a> {
     pub batch: usize,
     /// Parts into which the batch is cut, one after the other, to save memory.
     pub accumulate: usize,
+    /// Whether cheap results are computed again for the gradients, to save memory. Changes no bit.
+    pub recompute: bool,
     /// Whether images are mirrored at random.
     pub mirror: bool,
     /// How a GPU stores numbers.

@@ -169,15 +169,24 @@ pub struct SoftStep {
 
 impl SoftStep {
     /// The paper's step: its blur path and its objective.
-    pub fn new(config: &UNetConfig, path: &BlurPath, batch: usize, noise: Noise, training: bool) -> Result<SoftStep> {
+    pub fn new(
+        config: &UNetConfig,
+        path: &BlurPath,
+        batch: usize,
+        noise: Noise,
+        training: bool,
+        recompute: bool,
+    ) -> Result<SoftStep> {
         let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
         let setting = Setting { path, objective: &Objective::PAPER, shape, batch, noise, mirror: true, expected: None };
-        Self::of(config, &setting, training)
+        Self::of(config, &setting, training, recompute)
     }
 
-    /// The step of any path and objective: corrupt, predict, compare, differentiate.
-    pub fn of(config: &UNetConfig, setting: &Setting, training: bool) -> Result<SoftStep> {
+    /// The step of any path and objective: corrupt, predict, compare, differentiate. `training` switches dropout on,
+    /// `recompute` saves memory; see [`Graph::recompute`].
+    pub fn of(config: &UNetConfig, setting: &Setting, training: bool, recompute: bool) -> Result<SoftStep> {
         let mut graph = Graph::new();
+        graph.recompute(recompute);
         let mut correspondence = Vec::new();
         let step = StepLoss::emit(&mut graph, setting, |g, xt, t| {
             let condition = config.condition_on_time(g, t)?;

@@ -69,6 +69,15 @@ pub enum TrainError {
     Stopped(#[from] Stopped),
 }
 
+impl TrainError {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        let hint =
+            "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU";
+        matches!(self, TrainError::Engine(softdiff_engine::Error::Memory { .. })).then(|| hint.into())
+    }
+}
+
 /// A run that reached its last step.
 #[derive(Debug)]
 pub struct Finished {
@@ -404,7 +413,8 @@ fn step_of(setup: &Setup, batch: usize) -> Result<SoftStep, TrainError> {
     }
     let table = PathTable::new(&setup.path, TABLE_ROWS)?;
     let (objective, noise, mirror, expected) = (&setup.objective, Noise::Drawn, setup.mirror, setup.expected);
-    Ok(SoftStep::of(network, &Setting { path: &table, objective, shape, batch, noise, mirror, expected }, true)?)
+    let setting = Setting { path: &table, objective, shape, batch, noise, mirror, expected };
+    Ok(SoftStep::of(network, &setting, true, setup.recompute)?)
 }
 
 fn describe(found: &Found, watcher: &mut dyn Watcher) {

@@ -22,6 +22,9 @@ Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GP
 pub struct Step {
     #[command(flatten)]
     gpu: GpuFlags,
+    /// Compute cheap results again for the gradients, to save memory.
+    #[arg(long)]
+    recompute: bool,
 }
 
 impl Step {
@@ -33,7 +36,7 @@ impl Step {
             _ => BlurPath::geometric(18.0, 32),
         };
         let session = self.gpu.session()?;
-        let step = SoftStep::new(&config, &path, self.gpu.batch, Noise::Drawn, true)?;
+        let step = SoftStep::new(&config, &path, self.gpu.batch, Noise::Drawn, true, self.recompute)?;
         let host = Params::<f32>::initialise(&step.graph, 0);
         let params = DeviceParams::new(&session, &host)?;
         let mut outputs = step.gradients.clone();

@@ -2,7 +2,7 @@
 
 use super::{Io, Lowering, float};
 use crate::Shape;
-use crate::cuda::driver::Device;
+use crate::cuda::driver::Chip;
 use crate::error::Result;
 
 /// How attention on the chip is cut: a block has some tokens as rows, and room for all as columns.
@@ -15,10 +15,10 @@ pub(in crate::cuda) struct OnChip {
 
 impl OnChip {
     /// The cut for `q [n, tokens, c]`, if there is one.
-    pub fn of(q: &Shape, half: bool, device: &Device) -> Option<OnChip> {
+    pub fn of(q: &Shape, half: bool, chip: Chip) -> Option<OnChip> {
         let [_, tokens, channels] = q.dims()?;
-        let modern = half && device.capability.0 >= 8;
-        modern.then(|| OnChip::new(tokens, channels, device.shared)).flatten()
+        let modern = half && chip.capability.0 >= 8;
+        modern.then(|| OnChip::new(tokens, channels, chip.shared)).flatten()
     }
 
     fn new(tokens: usize, channels: usize, most_shared: usize) -> Option<OnChip> {
@@ -43,9 +43,9 @@ impl OnChip {
 }
 
 /// Bytes of scratch memory.
-pub(super) fn scratch(q: &Shape, gradient: bool, half: bool, device: &Device) -> usize {
+pub(super) fn scratch(q: &Shape, gradient: bool, half: bool, chip: Chip) -> usize {
     let element = if half { 2 } else { 4 };
-    let squares = match (OnChip::of(q, half, device), gradient) {
+    let squares = match (OnChip::of(q, half, chip), gradient) {
         (Some(_), false) => 0,
         (Some(_), true) => element,
         (None, false) => 4 + element,
@@ -59,7 +59,7 @@ impl Lowering<'_> {
     pub(super) fn attention(&mut self, scale: f64, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
-        if let Some(cut) = OnChip::of(shapes[0], half, self.device) {
+        if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
             let arguments = [outs[0], outs[1], ins[0], ins[1], ins[2]];
             return self.launch_on_chip("attention", &cut, shapes[0], &arguments, scale);
         }
@@ -79,7 +79,7 @@ impl Lowering<'_> {
         let (scratch, kind, half) = (*scratch, *kind, *half);
         let [batch, t, c] = shapes[0].dims().unwrap_or_default();
         let [q, k, v, out, logs, dy] = ins[..] else { return Ok(()) };
-        if let Some(cut) = OnChip::of(shapes[0], half, self.device) {
+        if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
             // The scores' gradients, a row for each key.
             let arguments = [outs[1], outs[2], scratch, q, k, v, out, logs, dy];
             self.launch_on_chip("attention_gradient", &cut, shapes[0], &arguments, scale)?;

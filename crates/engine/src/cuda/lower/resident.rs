@@ -69,7 +69,7 @@ impl Resident {
 
 impl Lowering<'_> {
     pub(super) fn resident(&self, x: &Shape, options: &NormOptions) -> Option<Resident> {
-        Resident::of(x, options.groups, self.device.capability)
+        Resident::of(x, options.groups, self.device.chip.capability)
     }
 
     /// Where dropout's decisions about `x` are kept, one bit per element in the order of the threads.

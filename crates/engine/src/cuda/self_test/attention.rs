@@ -26,7 +26,7 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
     let (mut worst, mut on_chip) = (0.0f64, 0);
     for (shape, scale) in CASES {
         let shape = Shape::from(shape);
-        on_chip += usize::from(OnChip::of(&shape, true, &session.device).is_some());
+        on_chip += usize::from(OnChip::of(&shape, true, session.device.chip).is_some());
         let mut g = Graph::new();
         let mut vars = Vec::new();
         for name in ["q", "k", "v", "w"] {

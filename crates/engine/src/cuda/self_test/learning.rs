@@ -14,8 +14,10 @@ fn learner(
     from: Option<(Params<f32>, Adam<f32>)>,
     batch: usize,
     parts: u64,
+    recompute: bool,
 ) -> Result<Learner> {
     let mut g = Graph::new();
+    g.recompute(recompute);
     let input = g.input("x", [batch, 8, 8, 8])?;
     let t = g.random_uniform([batch], 1)?;
     let x = g.cast(input, Precision::Half)?;
@@ -27,8 +29,9 @@ fn learner(
     let mask = (parts == 1).then_some(Mask { rate: 0.1, purpose: 3 });
     let n = g.group_norm_with(h, gamma, beta, None, NormOptions { groups: 8, epsilon: 1e-6, silu: true, mask })?;
     let joined = g.add_scaled(n, h, 0.7)?;
-    let w1 = g.param("w1", [8, 3, 3, 32], Init::Uniform { bound: 0.1 })?;
-    let out = g.conv2d(joined, w1, None, Window::same(3))?;
+    let both = g.concat(&[n, joined])?;
+    let w1 = g.param("w1", [8, 3, 3, 64], Init::Uniform { bound: 0.1 })?;
+    let out = g.conv2d(both, w1, None, Window::same(3))?;
     let out = g.cast(out, Precision::Full)?;
     let away = g.sub(out, input)?;
     let squares = g.square(away)?;
@@ -69,15 +72,17 @@ fn train(learner: &mut Learner, batch: usize, runs: std::ops::Range<u64>) -> Res
 
 /// How many of these fail: 0 if all is well.
 pub(super) fn same_bits(session: &Arc<Session>) -> Result<f64> {
-    let (mut once, mut again) = (learner(session, None, 16, 1)?, learner(session, None, 16, 1)?);
+    let new = || learner(session, None, 16, 1, false);
+    let (mut once, mut again) = (new()?, new()?);
     train(&mut once, 16, 0..8)?;
     train(&mut again, 16, 0..8)?;
-    let mut first = learner(session, None, 16, 1)?;
+    let mut first = new()?;
     train(&mut first, 16, 0..5)?;
-    let mut resumed = learner(session, Some(first.state()?), 16, 1)?;
+    // Goes on in less memory.
+    let mut resumed = learner(session, Some(first.state()?), 16, 1, true)?;
     train(&mut resumed, 16, 5..8)?;
     let wanted = once.state()?;
-    let moved = wanted.0 != learner(session, None, 16, 1)?.state()?.0;
+    let moved = wanted.0 != new()?.state()?.0;
     let failures = [again.state()? != wanted, resumed.state()? != wanted, again.records()? != once.records()?, !moved];
     Ok(failures.iter().filter(|&&failed| failed).count() as f64)
 }
@@ -85,7 +90,7 @@ pub(super) fn same_bits(session: &Arc<Session>) -> Result<f64> {
 /// The relative difference of weights after updates from whole batches and from halves of them.
 pub(super) fn parts_make_a_whole(session: &Arc<Session>) -> Result<f64> {
     // The whole batch twice has the same mean as once.
-    let (mut halves, mut plain) = (learner(session, None, 8, 2)?, learner(session, None, 16, 2)?);
+    let (mut halves, mut plain) = (learner(session, None, 8, 2, false)?, learner(session, None, 16, 2, false)?);
     for run in 0..3 {
         let all = images(16, run);
         for (part, half) in all.chunks(8 * 512).enumerate() {
@@ -106,7 +111,7 @@ pub(super) fn parts_make_a_whole(session: &Arc<Session>) -> Result<f64> {
 
 /// Updates that were made though loss or gradient were not finite, and finite ones that were not.
 pub(super) fn nonfinite_is_skipped(session: &Arc<Session>) -> Result<f64> {
-    let mut learner = learner(session, None, 16, 1)?;
+    let mut learner = learner(session, None, 16, 1, false)?;
     train(&mut learner, 16, 0..2)?;
     let before = learner.state()?;
     for (run, bad) in [(2, f32::NAN), (3, f32::INFINITY)] {

@@ -24,6 +24,7 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 /// | `from` | `false` | a run or model whose weights to begin with |
 /// | `batch` | `128` | images per update, 1 to 65536 |
 /// | `accumulate` | `1` | parts in which a batch is computed, each a whole fraction of it |
+/// | `recompute` | `false` | compute cheap results again for the gradients: the same bits in less memory, slower |
 /// | `precision` | `"bf16"` | `"f32"` or `"bf16"`, which processors compute as f32 |
 /// | `rate` | `2e-4` | learning rate after warm-up |
 /// | `beta1`, `beta2`, `epsilon` | `0.9`, `0.999`, `1e-8` | of Adam |
@@ -40,6 +41,7 @@ pub struct TrainSection {
     pub from: Option<String>,
     pub batch: usize,
     pub accumulate: usize,
+    pub recompute: bool,
     pub precision: TrainPrecision,
     pub rate: f64,
     pub beta1: f64,
@@ -61,6 +63,7 @@ impl Default for TrainSection {
             from: None,
             batch: 128,
             accumulate: 1,
+            recompute: false,
             precision: TrainPrecision::Bf16,
             rate,
             beta1,
@@ -104,6 +107,7 @@ impl TrainSection {
             from: r.text_or_false("from").unwrap_or(usual.from),
             batch: r.size("batch", 1..=65_536).unwrap_or(usual.batch),
             accumulate: r.size("accumulate", 1..=65_536).unwrap_or(usual.accumulate),
+            recompute: r.flag("recompute").unwrap_or(usual.recompute),
             precision: r.choice("precision", &PRECISIONS).unwrap_or(usual.precision),
             rate: r.number("rate", Range::Positive).unwrap_or(usual.rate),
             beta1: r.number("beta1", Range::BelowOne).unwrap_or(usual.beta1),
@@ -137,6 +141,9 @@ impl TrainSection {
         }
         w.value("batch", &self.batch);
         w.value("accumulate", &self.accumulate);
+        if self.recompute {
+            w.value("recompute", &self.recompute);
+        }
         w.word("precision", &PRECISIONS, &self.precision);
         w.value("rate", &self.rate);
         w.value("beta1", &self.beta1);
