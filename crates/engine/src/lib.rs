@@ -20,6 +20,7 @@ pub mod rng;
 mod scalar;
 mod shape;
 pub mod shuffle;
+mod tensors;
 
 pub use device::Device;
 pub use error::{Error, Result};
@@ -28,3 +29,4 @@ pub use params::Params;
 pub use plan::{Place, Plan};
 pub use scalar::Scalar;
 pub use shape::Shape;
+pub use tensors::to_safetensors;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, suggest};
 use crate::rng::Stream;
+use crate::tensors::to_safetensors;
 use crate::{Graph, Init, ParamSpec, Scalar, Shape};
 use safetensors::{Dtype, SafeTensors, View};
 use std::borrow::Cow;
@@ -171,21 +172,17 @@ impl<T: Scalar> Params<T> {
 
     /// The values as safetensors bytes, with `metadata` in the header.
     pub fn write_safetensors(&self, metadata: &[(&str, String)]) -> std::result::Result<Vec<u8>, ReadError> {
-        let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
         let views = self.specs.iter().zip(&self.values).map(|(spec, values)| (&spec.name, Stored { spec, values }));
-        safetensors::serialize(views, (!metadata.is_empty()).then_some(metadata))
-            .map_err(|e| ReadError::Format(e.to_string()))
+        to_safetensors(views, metadata).map_err(|e| ReadError::Format(e.to_string()))
     }
 
     /// The same in half the space: as bf16, rounded to the nearest, ties to even.
     pub fn write_bf16_safetensors(&self, metadata: &[(&str, String)]) -> std::result::Result<Vec<u8>, ReadError> {
-        let metadata: HashMap<String, String> = metadata.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
         let views = self.specs.iter().zip(&self.values).map(|(spec, values)| {
             let bytes = values.iter().flat_map(|v| to_bf16(v.to_f64() as f32).to_le_bytes()).collect();
             (&spec.name, Half { spec, bytes })
         });
-        safetensors::serialize(views, (!metadata.is_empty()).then_some(metadata))
-            .map_err(|e| ReadError::Format(e.to_string()))
+        to_safetensors(views, metadata).map_err(|e| ReadError::Format(e.to_string()))
     }
 
     /// Reads a safetensors file.

@@ -85,6 +85,10 @@ pub struct Restore {
 impl Restore {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
+        if self.out.exists() && !self.out.is_dir() {
+            let failure = Failure::new(format!("{} is a file, and the pictures need a folder", self.out.display()));
+            return Err(failure.hint("give another --out, such as restored"));
+        }
         let model = Model::open(&self.model, self.weights)?;
         let (path, shape) = (&*model.path, model.path.shape());
         let mut section = model.recipe.with_sets(&self.set)?.sample;

@@ -4,7 +4,7 @@ use super::{Component, Mixture, Modes, Prior, PriorError, Signal};
 use crate::corruption::Shape;
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use std::collections::HashMap;
+use softdiff_engine::to_safetensors;
 use std::path::Path;
 
 /// Version of the file.
@@ -79,7 +79,6 @@ impl Prior {
             ("sigma", self.sigma.to_string()),
             ("leaks_training_images", self.leaks_training_images().to_string()),
         ];
-        let metadata: HashMap<String, String> = entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let raw: Vec<(&str, Vec<usize>, Vec<u8>)> = tensors
             .into_iter()
             .map(|(name, shape, values)| (name, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()))
@@ -89,7 +88,7 @@ impl Prior {
             .map(|(name, shape, bytes)| Ok((*name, TensorView::new(Dtype::F64, shape.clone(), bytes)?)))
             .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
             .map_err(|e| e.to_string())?;
-        safetensors::serialize(views, Some(metadata)).map_err(|e| e.to_string())
+        to_safetensors(views, &entries).map_err(|e| e.to_string())
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {

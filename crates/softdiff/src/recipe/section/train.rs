@@ -29,7 +29,7 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 /// | `rate` | `2e-4` | learning rate after warm-up |
 /// | `beta1`, `beta2`, `epsilon` | `0.9`, `0.999`, `1e-8` | of Adam |
 /// | `warmup` | `5000` | steps over which the rate grows from 0 |
-/// | `cooldown` | `0` | last steps, over which the rate falls to 0 |
+/// | `cooldown` | `0` | last steps, over which the rate falls to 0; in a shorter run, all |
 /// | `clip` | `1` | largest norm of the gradient, or false |
 /// | `ema` | `[0.999]` | decays of the averages to keep, at most 8 |
 /// | `log_every` | `100` | steps between two events |
@@ -88,7 +88,7 @@ impl TrainSection {
             beta2: self.beta2,
             epsilon: self.epsilon,
             warmup: self.warmup,
-            cooldown: self.cooldown,
+            cooldown: self.cooldown.min(self.steps),
             steps: self.steps,
             clip: self.clip,
             ema: self.ema.clone(),
