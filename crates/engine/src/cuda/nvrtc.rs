@@ -157,6 +157,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_kernel_begins_by_waiting_for_what_it_follows() {
+        for program in PROGRAMS {
+            // Loads through such pointers may be moved before the wait.
+            assert!(!program.contains("__restrict__"));
+            for kernel in program.split("__global__").skip(1) {
+                let (head, body) = kernel.split_once('{').expect("a kernel has a body");
+                assert!(body.trim_start_matches([' ', '\\', '\n']).starts_with("await_previous();"), "{head}");
+            }
+        }
+    }
+
+    #[test]
     fn the_kernels_compile_for_old_and_new_gpus() {
         if let Err(error) = Nvrtc::get() {
             println!("skipped: {error}");
