@@ -43,12 +43,12 @@ impl Session {
             half_out: true,
             tf32: true,
         };
-        random.enqueue(device, device.stream)?;
-        narrow.enqueue(device, device.stream)?;
+        random.enqueue(device, device.stream, false)?;
+        narrow.enqueue(device, device.stream, false)?;
         libraries.cublas[0].enqueue(&gemm)?;
         let product = device.time(|| (0..REPEATS).try_for_each(|_| libraries.cublas[0].enqueue(&gemm)))?;
-        copy.enqueue(device, device.stream)?;
-        let copied = device.time(|| (0..REPEATS).try_for_each(|_| copy.enqueue(device, device.stream)))?;
+        copy.enqueue(device, device.stream, false)?;
+        let copied = device.time(|| (0..REPEATS).try_for_each(|_| copy.enqueue(device, device.stream, false)))?;
         let per_second = |each: f64, milliseconds: f32| each * REPEATS as f64 / f64::from(milliseconds) * 1e3;
         Ok((per_second(2.0 * (SIDE as f64).powi(3), product), per_second(2.0 * COPY as f64, copied)))
     }

@@ -52,8 +52,7 @@ library!(
         module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
         module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
         function_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
-        launch: "cuLaunchKernel" (Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
-        launch_ex: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+        launch: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create: "cuEventCreate" (*mut Handle, c_uint);
         event_destroy: "cuEventDestroy_v2" (Handle);
         event_record: "cuEventRecord" (Handle, Handle);
@@ -66,7 +65,17 @@ library!(
 /// The oldest GPUs and drivers that work.
 const OLDEST: (i32, i32) = (7, 0);
 const OLDEST_DRIVER: i32 = 12_000;
+/// From these on a kernel may start before the one it follows has ended, also in graphs.
+const EARLY_START: (i32, i32) = (9, 0);
+const EARLY_START_DRIVER: i32 = 12_030;
 const OUT_OF_MEMORY: i32 = 2;
+
+/// For measuring, `SOFTDIFF_PDL`: 0 no early starts; 1 none after a fork either; 2, the usual, wherever a kernel follows one
+/// kernel; 3 as 2, and our kernels let the next one come as soon as all their blocks run.
+pub(super) fn early_level() -> u32 {
+    static LEVEL: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *LEVEL.get_or_init(|| std::env::var("SOFTDIFF_PDL").ok().and_then(|v| v.parse().ok()).unwrap_or(2))
+}
 
 impl Driver {
     /// Turns a status into a result.
@@ -124,6 +133,8 @@ pub struct Device {
     pub multiprocessors: usize,
     /// The driver's CUDA version, such as 13000.
     pub driver_version: i32,
+    /// Whether kernels of ours may start before what they follow has ended.
+    pub(super) starts_early: bool,
 }
 
 // SAFETY: the handles are process-wide; every call first makes the context current on its thread.
@@ -192,6 +203,7 @@ impl Device {
             chip: Chip { capability, shared },
             multiprocessors,
             driver_version: version,
+            starts_early: early_level() > 0 && capability >= EARLY_START && version >= EARLY_START_DRIVER,
         }))
     }
 

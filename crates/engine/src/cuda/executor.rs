@@ -2,7 +2,7 @@
 
 use super::beside;
 use super::cudnn::Problem;
-use super::driver::{Address, Buffer, Event, Graph as Captured, Launch};
+use super::driver::{Address, Buffer, Event, Graph as Captured, Launch, early_level};
 use super::layout;
 use super::lower::{Command, Lowering, Numbers, problem};
 use super::session::{Libraries, Session};
@@ -233,12 +233,15 @@ impl Executor {
         let libraries = self.session.lock();
         let device = &self.session.device;
         let mut lane = 0;
+        // Of each stream: whether what comes next waits for a kernel and nothing else. After a fork or a join it waits for
+        // both streams, at the beginning for whatever was there.
+        let mut follows = [false; 2];
         let before = if range.start == 0 && !alone { &self.before[..] } else { &[] };
         for command in before.iter().chain(&self.commands[range]) {
             let stream = [device.stream, device.side][lane];
             match command {
                 Command::Fork | Command::Back(_) | Command::Join(_) if alone => {}
-                Command::Kernel(launch) => launch.enqueue(device, stream)?,
+                Command::Kernel(launch) => launch.enqueue(device, stream, follows[lane])?,
                 Command::Convolution(call) => libraries.cudnn.enqueue(call)?,
                 Command::Product(gemm) => libraries.cublas[lane].enqueue(gemm)?,
                 Command::Fork => {
@@ -257,6 +260,10 @@ impl Executor {
                         event.wait(device.stream)?;
                     }
                 }
+            }
+            // The first stream is where it was when it is come back to.
+            if !matches!(command, Command::Back(_)) || early_level() == 1 {
+                follows[lane] = !matches!(command, Command::Fork | Command::Back(_) | Command::Join(_));
             }
         }
         Ok(())

@@ -3,10 +3,12 @@
 use super::{Device, Handle};
 use crate::error::Result;
 use std::ffi::{CString, c_int, c_uint, c_void};
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 const CLUSTER_DIMENSION: c_uint = 4;
+const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
 const MAX_DYNAMIC_SHARED: c_int = 8;
 /// Bytes of shared memory that every kernel may have.
 const USUAL_SHARED: usize = 48 << 10;
@@ -24,13 +26,25 @@ pub struct LaunchConfig {
 }
 
 /// `CUlaunchAttribute` of cuda.h, with room for any value.
-#[repr(C)]
+#[repr(C, align(8))]
 #[allow(missing_docs)]
 pub struct LaunchAttribute {
     id: c_uint,
     pad: c_uint,
     value: [c_uint; 16],
 }
+
+impl LaunchAttribute {
+    fn new(id: c_uint, [x, y, z]: [c_uint; 3]) -> LaunchAttribute {
+        let mut value = [0; 16];
+        value[..3].copy_from_slice(&[x, y, z]);
+        LaunchAttribute { id, pad: 0, value }
+    }
+}
+
+// As cuda.h lays them out on 64-bit machines.
+const _: () = assert!(size_of::<LaunchConfig>() == 56 && offset_of!(LaunchConfig, attributes) == 40);
+const _: () = assert!(size_of::<LaunchAttribute>() == 72 && offset_of!(LaunchAttribute, value) == 8);
 
 /// A compiled program.
 pub(in crate::cuda) struct Module {
@@ -95,43 +109,26 @@ pub(in crate::cuda) struct Launch {
 }
 
 impl Launch {
-    pub fn enqueue(&self, device: &Device, stream: Handle) -> Result<()> {
+    /// Enqueues the kernel. If it `follows` a kernel of its stream and nothing else, its blocks may come to the GPU before
+    /// that has ended: every kernel of ours begins by waiting for it.
+    pub fn enqueue(&self, device: &Device, stream: Handle, follows: bool) -> Result<()> {
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
-        if self.cluster > 1 {
-            let mut value = [0; 16];
-            value[..3].copy_from_slice(&[1, self.cluster, 1]);
-            let attribute = LaunchAttribute { id: CLUSTER_DIMENSION, pad: 0, value };
-            let config = LaunchConfig {
-                grid: self.grid,
-                block: self.block,
-                shared: self.shared,
-                stream,
-                attributes: &attribute,
-                count: 1,
-            };
-            // SAFETY: as below; the configuration outlives the call.
-            let status =
-                unsafe { (device.driver.launch_ex)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
-            return device.driver.check("launching a kernel", status);
-        }
-        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
-        // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order.
-        let status = unsafe {
-            (device.driver.launch)(
-                self.function.0,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                self.shared,
-                stream,
-                pointers.as_mut_ptr(),
-                null_mut(),
-            )
+        let cluster = (self.cluster > 1).then(|| LaunchAttribute::new(CLUSTER_DIMENSION, [1, self.cluster, 1]));
+        let early = follows && device.starts_early;
+        let early = early.then(|| LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]));
+        let attributes: Vec<LaunchAttribute> = cluster.into_iter().chain(early).collect();
+        let config = LaunchConfig {
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared,
+            stream,
+            attributes: attributes.as_ptr(),
+            count: attributes.len() as c_uint,
         };
+        // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order; the configuration outlives
+        // the call.
+        let status = unsafe { (device.driver.launch)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
         device.driver.check("launching a kernel", status)
     }
 }

@@ -186,11 +186,13 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
 #define ATTENTION(ROWS, WIDTH, C)                                                                                      \
     extern "C" __global__ void __launch_bounds__(2 * ROWS) attention_##ROWS##_##WIDTH##_##C(                           \
         bf16* out, float* logs, const bf16* q, const bf16* k, const bf16* v, int tokens, float scale) {                \
+        await_previous();                                                                                              \
         attention<ROWS, WIDTH, C>(out, logs, q, k, v, tokens, scale);                                                  \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(2 * ROWS) attention_gradient_##ROWS##_##WIDTH##_##C(                  \
         bf16* dk, bf16* dv, bf16* slopes, const bf16* q, const bf16* k, const bf16* v, const bf16* out,                \
         const float* logs, const bf16* dy, int tokens, float scale) {                                                  \
+        await_previous();                                                                                              \
         attention_gradient<ROWS, WIDTH, C>(dk, dv, slopes, q, k, v, out, logs, dy, tokens, scale);                     \
     }
 // CHANNELS is defined by who compiles, so that each number of them is a program of its own.

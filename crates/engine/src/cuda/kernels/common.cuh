@@ -5,6 +5,17 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
+// What every kernel begins with: its blocks may be there before what they follow has ended. Waits until that is complete
+// and its writes are seen; what it followed itself is then complete too, since it waited likewise.
+__device__ __forceinline__ void await_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#ifdef TELL_EARLY
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+#endif
+}
+
 // 16-bit brain floats, stored as bits.
 struct bf16 {
     u16 bits;

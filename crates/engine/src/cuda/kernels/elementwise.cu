@@ -29,6 +29,7 @@ __device__ void combine(T* out, const T* a, const T* b, const T* c, const T* d, 
 #define COMBINE(T, V)                                                                                                  \
     extern "C" __global__ void combine_##T##_##V(T* out, const T* a, const T* b, const T* c, const T* d, float ca,     \
                                                  float cb, float cc, float cd, i64 n) {                                \
+        await_previous();                                                                                              \
         combine<T, V>(out, a, b, c, d, ca, cb, cc, cd, n);                                                             \
     }
 COMBINE(float, 1) COMBINE(float, 8) COMBINE(bf16, 1) COMBINE(bf16, 8)
@@ -59,6 +60,7 @@ __device__ void binary(T* out, const A* a, const B* b, int multiply, i64 n, u32 
     extern "C" __global__ void binary_##A##_##B##_##V(T* out, const A* a, const B* b, int multiply, i64 n, int n1,     \
                                                       int n2, int n3, i64 a0, i64 a1, i64 a2, i64 a3, i64 b0, i64 b1,  \
                                                       i64 b2, i64 b3) {                                                \
+        await_previous();                                                                                              \
         binary<A, B, T, V>(out, a, b, multiply, n, n1, n2, n3, a0, a1, a2, a3, b0, b1, b2, b3);                        \
     }
 BINARY(float, float, float, 1) BINARY(float, float, float, 8) BINARY(bf16, bf16, bf16, 1) BINARY(bf16, bf16, bf16, 8)
@@ -96,15 +98,18 @@ __device__ float function_slope(int f, float x) {
 }
 #define UNARY(T)                                                                                                       \
     extern "C" __global__ void unary_##T(T* out, const T* x, int f, i64 n) {                                           \
+        await_previous();                                                                                              \
         FOR_EACH(i, n) out[i] = narrow<T>(function_value(f, widen(x[i])));                                             \
     }                                                                                                                  \
     extern "C" __global__ void unary_gradient_##T(T* out, const T* x, const T* dy, int f, i64 n) {                     \
+        await_previous();                                                                                              \
         FOR_EACH(i, n) out[i] = narrow<T>(widen(dy[i]) * function_slope(f, widen(x[i])));                              \
     }
 UNARY(float) UNARY(bf16)
 
 #define CAST(A, B, V)                                                                                                  \
     extern "C" __global__ void cast_##A##_##B##_##V(B* out, const A* x, i64 n) {                                       \
+        await_previous();                                                                                              \
         FOR_EACH(i, n / V) {                                                                                           \
             float v[V];                                                                                                \
             load<V>(x + i * V, v);                                                                                     \
@@ -116,6 +121,7 @@ CAST(float, bf16, 1) CAST(float, bf16, 8) CAST(bf16, float, 1) CAST(bf16, float,
 // rows x width units from one pitch to another; a unit is U bytes.
 #define COPY(U)                                                                                                        \
     extern "C" __global__ void copy_rows_##U(U* out, const U* x, i64 rows, int width, i64 out_pitch, i64 x_pitch) {    \
+        await_previous();                                                                                              \
         FOR_EACH(i, rows * width) {                                                                                    \
             u32 row = (u32)i / (u32)width, column = (u32)i % (u32)width;                                               \
             out[row * out_pitch + column] = x[row * x_pitch + column];                                                 \
@@ -126,6 +132,7 @@ COPY(uint4) COPY(u16) COPY(u32)
 #define EXPAND(T)                                                                                                      \
     extern "C" __global__ void expand_##T(T* out, const T* x, i64 n, int n1, int n2, int n3, i64 s0, i64 s1, i64 s2,   \
                                           i64 s3) {                                                                    \
+        await_previous();                                                                                              \
         FOR_EACH(i, n) {                                                                                               \
             u32 i3 = (u32)i % (u32)n3, rest = (u32)i / (u32)n3, i2 = rest % (u32)n2;                                   \
             rest /= n2;                                                                                                \
@@ -157,6 +164,7 @@ __device__ void dropout(T* out, const T* x, u32 threshold, float kept, u64 seed,
 #define DROPOUT(T, V)                                                                                                  \
     extern "C" __global__ void dropout_##T##_##V(T* out, const T* x, u32 threshold, float kept, u64 seed, u32 purpose, \
                                                  const u32* step, i64 n) {                                             \
+        await_previous();                                                                                              \
         dropout<T, V>(out, x, threshold, kept, seed, purpose, step, n);                                                \
     }
 DROPOUT(float, 1) DROPOUT(float, 8) DROPOUT(bf16, 1) DROPOUT(bf16, 8)
@@ -204,6 +212,7 @@ __device__ float2 box_muller(u32 radius_word, u32 angle_word) {
 __device__ float uniform(u32 word) { return MUL(ADD((float)(word >> 9), 0.5f), 1.0f / 8388608.0f); }
 
 extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 purpose, const u32* step, i64 n) {
+    await_previous();
     FOR_EACH(block, (n + 3) / 4) {
         uint4 r = philox(block, *step, purpose, seed);
         float v[4];
@@ -221,6 +230,7 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
 #define EPILOGUE(T, V)                                                                                                 \
     extern "C" __global__ void epilogue_##T##_##V(T* y, const float* bias, const T* r, float scale, int relu, i64 n,   \
                                                   int c) {                                                             \
+        await_previous();                                                                                              \
         FOR_EACH(i, n / V) {                                                                                           \
             float v[V], w[V];                                                                                          \
             load<V>(y + i * V, v);                                                                                     \
@@ -245,6 +255,7 @@ EPILOGUE(float, 1) EPILOGUE(float, 8) EPILOGUE(bf16, 1) EPILOGUE(bf16, 8)
 #define SMALL_PRODUCTS(T)                                                                                              \
     extern "C" __global__ void small_products_##T(T* out, const T* a, const T* b, const i64* starts, i64 total, int m, \
                                                   int n, int k, int a_row, int a_col, int b_row, int b_col) {          \
+        await_previous();                                                                                              \
         FOR_EACH(i, total) {                                                                                           \
             u32 at = (u32)i, column = at % (u32)n, row = at / (u32)n % (u32)m, batch = at / (u32)n / (u32)m;           \
             const T* pa = a + starts[2 * batch] + (i64)row * a_row;                                                    \

@@ -131,6 +131,7 @@ __device__ void group_norm(T* y, float* means, float* inverses, const T* x, cons
         T* y, float* mean, float* inverse, const T* x, const float* gamma, const float* beta, const float* shift,      \
         int pixels, int channels, int slice, int per_group, float epsilon, int silu, u32 threshold, u32 purpose,       \
         float kept, u64 seed, const u32* step) {                                                                       \
+        await_previous();                                                                                              \
         group_norm<T, R>(y, mean, inverse, x, gamma, beta, shift, pixels, channels, slice, per_group, epsilon, silu,   \
                          Mask{threshold, purpose, kept, seed, step});                                                  \
     }
@@ -252,6 +253,7 @@ __device__ void group_norm_gradient(T* dx, float* dgammas, float* dbetas, float*
         T* dx, float* dgammas, float* dbetas, float* dshift, const float* mean, const float* inverse, const T* dy,     \
         const T* x, const float* gamma, const float* beta, const float* shift, int pixels, int channels, int slice,    \
         int per_group, int silu, u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                  \
+        await_previous();                                                                                              \
         group_norm_gradient<T, R>(dx, dgammas, dbetas, dshift, mean, inverse, dy, x, gamma, beta, shift, pixels,       \
                                   channels, slice, per_group, silu, Mask{threshold, purpose, kept, seed, step});       \
     }
@@ -348,6 +350,7 @@ __device__ void group_norm_gradient_any(T* dx, float* dgammas, float* dbetas, fl
         T* y, float* mean, float* inverse, const T* x, const float* gamma, const float* beta, const float* shift,      \
         int pixels, int channels, int per_group, float epsilon, int silu, u32 threshold, u32 purpose, float kept,      \
         u64 seed, const u32* step) {                                                                                   \
+        await_previous();                                                                                              \
         group_norm_any<T>(y, mean, inverse, x, gamma, beta, shift, pixels, channels, per_group, epsilon, silu,         \
                           Mask{threshold, purpose, kept, seed, step});                                                 \
     }                                                                                                                  \
@@ -355,6 +358,7 @@ __device__ void group_norm_gradient_any(T* dx, float* dgammas, float* dbetas, fl
         T* dx, float* dgammas, float* dbetas, float* dshift, const float* mean, const float* inverse, const T* dy,     \
         const T* x, const float* gamma, const float* beta, const float* shift, int pixels, int channels,               \
         int per_group, int silu, u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                  \
+        await_previous();                                                                                              \
         group_norm_gradient_any<T>(dx, dgammas, dbetas, dshift, mean, inverse, dy, x, gamma, beta, shift, pixels,      \
                                    channels, per_group, silu, Mask{threshold, purpose, kept, seed, step});             \
     }
@@ -591,12 +595,14 @@ __device__ void group_norm_gradient_apply(T* dx, float* dgammas, float* dbetas, 
 #define GROUP_NORM_CHUNKS(T)                                                                                           \
     extern "C" __global__ void __launch_bounds__(256)                                                                  \
         group_norm_sums_##T(float* sums, const T* x, const float* shift, int pixels, int channels, int chunks) {       \
+        await_previous();                                                                                              \
         group_norm_sums<T>(sums, x, shift, pixels, channels, chunks);                                                  \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256) group_norm_apply_##T(                                            \
         T* y, float* mean, float* inverse, const float* sums, const T* x, const float* gamma, const float* beta,       \
         const float* shift, int pixels, int channels, int chunks, int per_group, float epsilon, int silu,              \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        await_previous();                                                                                              \
         group_norm_apply<T>(y, mean, inverse, sums, x, gamma, beta, shift, pixels, channels, chunks, per_group,        \
                             epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                \
     }                                                                                                                  \
@@ -604,6 +610,7 @@ __device__ void group_norm_gradient_apply(T* dx, float* dgammas, float* dbetas, 
         float* sums, const float* mean, const float* inverse, const T* dy, const T* x, const float* gamma,             \
         const float* beta, const float* shift, int pixels, int channels, int chunks, int per_group, int silu,          \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        await_previous();                                                                                              \
         group_norm_gradient_sums<T>(sums, mean, inverse, dy, x, gamma, beta, shift, pixels, channels, chunks,          \
                                     per_group, silu, Mask{threshold, purpose, kept, seed, step});                      \
     }                                                                                                                  \
@@ -612,6 +619,7 @@ __device__ void group_norm_gradient_apply(T* dx, float* dgammas, float* dbetas, 
         const float* inverse, const T* dy, const T* x, const float* gamma, const float* beta, const float* shift,      \
         int pixels, int channels, int chunks, int per_group, int silu, u32 threshold, u32 purpose, float kept,         \
         u64 seed, const u32* step) {                                                                                   \
+        await_previous();                                                                                              \
         group_norm_gradient_apply<T>(dx, dgammas, dbetas, dshift, sums, mean, inverse, dy, x, gamma, beta, shift,      \
                                      pixels, channels, chunks, per_group, silu,                                        \
                                      Mask{threshold, purpose, kept, seed, step});                                      \

@@ -27,6 +27,7 @@ __device__ void resample(T* out, const T* x, i64 n, int h, int w, int oh, int ow
     extern "C" __global__ void resample_##T##_##V(T* out, const T* x, i64 n, int h, int w, int oh, int ow, int c,      \
                                                   const int* vs, const int* vi, const float* vw, const int* hs,        \
                                                   const int* hi, const float* hw) {                                    \
+        await_previous();                                                                                              \
         resample<T, V>(out, x, n, h, w, oh, ow, c, vs, vi, vw, hs, hi, hw);                                            \
     }
 RESAMPLE(float, 1) RESAMPLE(float, 8) RESAMPLE(bf16, 1) RESAMPLE(bf16, 8)
@@ -47,6 +48,7 @@ __device__ int window_argmax(const T* image, int h, int w, int c, int y, int x, 
 #define MAX_POOL(T)                                                                                                    \
     extern "C" __global__ void max_pool_##T(T* out, const T* x, i64 n, int h, int w, int oh, int ow, int c, int kernel,\
                                             int stride, int pad) {                                                     \
+        await_previous();                                                                                              \
         FOR_EACH(i, n) {                                                                                               \
             u32 at = (u32)i / (u32)c, channel = (u32)i % (u32)c, ox = at % (u32)ow, rest = at / (u32)ow;               \
             const T* image = x + (i64)(rest / (u32)oh) * h * w * c;                                                    \
@@ -55,6 +57,7 @@ __device__ int window_argmax(const T* image, int h, int w, int c, int y, int x, 
     }                                                                                                                  \
     extern "C" __global__ void max_pool_gradient_##T(T* dx, const T* x, const T* dy, i64 n, int h, int w, int oh,      \
                                                      int ow, int c, int kernel, int stride, int pad) {                 \
+        await_previous();                                                                                              \
         FOR_EACH(i, n) {                                                                                               \
             int channel = i % c, ix = i / c % w, iy = i / c / w % h;                                                   \
             i64 image = i / c / w / h;                                                                                 \
@@ -84,6 +87,7 @@ __device__ __forceinline__ float warp_sum(float v) {
 // One warp per row: softmax of f32 scores, and the logarithm of each row's sum.
 #define SOFTMAX(T)                                                                                                     \
     extern "C" __global__ void softmax_##T(T* out, float* logs, const float* scores, i64 rows, int width) {            \
+        await_previous();                                                                                              \
         i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32;                                                   \
         if (row >= rows) return;                                                                                       \
         int lane = threadIdx.x % 32;                                                                                   \
@@ -101,6 +105,7 @@ __device__ __forceinline__ float warp_sum(float v) {
     extern "C" __global__ void softmax_gradient_##T(T* weights, T* slopes, const float* scores, const float* dp,       \
                                                     const float* logs, const T* out, const T* dy, i64 rows, int width, \
                                                     int channels) {                                                    \
+        await_previous();                                                                                              \
         i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32;                                                   \
         if (row >= rows) return;                                                                                       \
         int lane = threadIdx.x % 32;                                                                                   \
@@ -127,6 +132,7 @@ __device__ int locate(float position, int rows, float* fraction) {
     return (int)low;
 }
 extern "C" __global__ void interpolate(float* out, const float* table, const float* position, i64 n, int rows, int d) {
+    await_previous();
     FOR_EACH(i, n * d) {
         float f;
         int row = locate(position[i / d], rows, &f), j = i % d;
@@ -136,6 +142,7 @@ extern "C" __global__ void interpolate(float* out, const float* table, const flo
 }
 extern "C" __global__ void interpolate_slope(float* out, const float* table, const float* position, const float* dy, i64 n,
                                              int rows, int d) {
+    await_previous();
     FOR_EACH(i, n) {
         float f, p = position[i], sum = 0.0f;
         int row = locate(p, rows, &f), next = min(row + 1, rows - 1);
@@ -145,6 +152,7 @@ extern "C" __global__ void interpolate_slope(float* out, const float* table, con
 }
 extern "C" __global__ void interpolate_table_gradient(float* out, const float* position, const float* dy, i64 n, int rows,
                                                       int d) {
+    await_previous();
     FOR_EACH(i, (i64)rows * d) {
         int row = i / d, j = i % d;
         float sum = 0.0f;

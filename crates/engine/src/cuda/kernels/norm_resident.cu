@@ -214,6 +214,7 @@ __device__ __forceinline__ void add_pack(float (&v)[8], const bf16* from, float 
 // Sums two or three sets of [images, channels] over the images: dgamma, dbeta, and the sums of dx. Block (32, 8).
 extern "C" __global__ void norm_image_sums(float* first, float* second, float* third, const float* partials, int images,
                                            int channels, float by_third) {
+    await_previous();
     __shared__ float shared[8][32];
     int set = blockIdx.y, channel = blockIdx.x * 32 + threadIdx.x;
     const float* from = partials + (i64)set * images * channels + channel;
@@ -393,6 +394,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         bf16* y, float* mean, float* inverse, void* bits, const bf16* x, const float* gamma, const float* beta,        \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        await_previous();                                                                                              \
         norm_resident<R>(y, mean, inverse, bits, x, gamma, beta, shift, NormSizes{pixels, channels, slice, per_group}, \
                          epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                   \
     }
@@ -402,6 +404,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
         const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c, \
         int pixels, int channels, int slice, int per_group, int silu, u32 threshold, float kept) {                     \
+        await_previous();                                                                                              \
         norm_resident_gradient<R>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, beta, shift, \
                                   bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c},                                \
                                   NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept);               \

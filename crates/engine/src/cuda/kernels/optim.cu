@@ -30,6 +30,7 @@ struct Parts {
 
 // Adds a run's gradients to the sums of an update, or begins them.
 extern "C" __global__ void gradient_add(const Piece* from, const Piece* to, const u32* step, int parts) {
+    await_previous();
     Piece p = from[blockIdx.x];
     float share = 1.0f / parts, *sum = (float*)to[blockIdx.x].gradient;
     bool first = Parts{step, parts}.first();
@@ -40,6 +41,7 @@ extern "C" __global__ void gradient_add(const Piece* from, const Piece* to, cons
 }
 
 extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, const u32* step, int parts) {
+    await_previous();
     if (!Parts{step, parts}.last()) return;
     Piece p = pieces[blockIdx.x];
     float sum = 0.0f;
@@ -56,6 +58,7 @@ extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, con
 extern "C" __global__ void gradient_norm(State* state, const float* squares, int n, double rate, double warmup,
                                          double cooldown, double last, double beta1, double beta2, double clip,
                                          const float* loss, const u32* step, int parts) {
+    await_previous();
     Parts part = {step, parts};
     if (threadIdx.x == 0 && loss) state->loss = (part.first() ? 0.0f : state->loss) + *loss / parts;
     if (!part.last()) return;
@@ -82,6 +85,7 @@ extern "C" __global__ void gradient_norm(State* state, const float* squares, int
 
 extern "C" __global__ void adam(const Piece* pieces, const State* state, float beta1, float beta2, float epsilon, int emas,
                                 float d0, float d1, float d2, float d3, const u32* at, int parts) {
+    await_previous();
     // A loss or gradient that is not finite changes nothing.
     if (!(Parts{at, parts}.last()) || !state->applied) return;
     Piece p = pieces[blockIdx.x];

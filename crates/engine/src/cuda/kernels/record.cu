@@ -2,6 +2,7 @@
 
 extern "C" __global__ void record_step(float* ring, const u32* step, const State* state, const float* loss,
                                        const float* losses, const float* times, int n, int rows) {
+    await_previous();
     float* row = ring + (size_t)(*step % rows) * (4 + 2 * n);
     if (threadIdx.x == 0) {
         row[0] = *loss;
@@ -15,11 +16,13 @@ extern "C" __global__ void record_step(float* ring, const u32* step, const State
 }
 
 extern "C" __global__ void carry_f32(float* to, const float* from, int n) {
+    await_previous();
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) to[i] = from[i];
 }
 
 extern "C" __global__ void carry_bf16(float* to, const bf16* from, int n) {
+    await_previous();
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) to[i] = widen(from[i]);
 }
@@ -27,6 +30,7 @@ extern "C" __global__ void carry_bf16(float* to, const bf16* from, int n) {
 // The picture in each place of a batch, as f32 from 0 to 1. Which one is as shuffle.rs: every epoch in its own order.
 extern "C" __global__ void gather_pictures(float* out, const u8* pictures, const u32* run, u32 batch, u64 count, u32 size,
                                            u64 seed, u32 purpose, u32 half_bits) {
+    await_previous();
     __shared__ u64 chosen;
     if (threadIdx.x == 0) {
         u64 seen = (u64)*run * batch + blockIdx.x, value = seen % count, mask = (1ull << half_bits) - 1;

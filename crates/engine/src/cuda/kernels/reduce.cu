@@ -19,9 +19,11 @@ __device__ void sum_middle(float* out, const T* x, i64 middle, int inner, int ro
     }
 }
 extern "C" __global__ void sum_middle_float(float* out, const float* x, i64 middle, int inner, int rows, int parts, float scale) {
+    await_previous();
     sum_middle(out, x, middle, inner, rows, parts, scale);
 }
 extern "C" __global__ void sum_middle_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts, float scale) {
+    await_previous();
     sum_middle(out, x, middle, inner, rows, parts, scale);
 }
 
@@ -56,9 +58,11 @@ __device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, i
     }
 }
 extern "C" __global__ void sum_middle_wide_float(float* out, const float* x, i64 middle, int inner, int rows, int parts, float scale) {
+    await_previous();
     sum_middle_wide(out, x, middle, inner, rows, parts, scale);
 }
 extern "C" __global__ void sum_middle_wide_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts, float scale) {
+    await_previous();
     sum_middle_wide(out, x, middle, inner, rows, parts, scale);
 }
 
@@ -66,6 +70,7 @@ extern "C" __global__ void sum_middle_wide_bf16(float* out, const bf16* x, i64 m
 #define SUM_ROWS(T)                                                                                                    \
     extern "C" __global__ void sum_rows_##T(float* out, const T* x, i64 width, i64 per_part, int parts,       \
                                           float scale) {                                                               \
+        await_previous();                                                                                              \
         i64 first = blockIdx.x * per_part, last = min(first + per_part, width);                                        \
         float sum = 0.0f;                                                                                              \
         for (i64 i = first + threadIdx.x; i < last; i += blockDim.x) sum += widen(x[(i64)blockIdx.y * width + i]);     \

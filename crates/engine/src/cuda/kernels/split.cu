@@ -43,6 +43,7 @@ __device__ void fetch16(u32, const void*, bool) {}
 
 // Four weights as four first halves and four second halves: what the kernel below takes for w.
 extern "C" __global__ void split_weights(uint4* out, const float4* w, i64 fours) {
+    await_previous();
     FOR_EACH(i, fours) {
         float4 v = w[i];
         uint2 a = split2(SPLIT_SCALE * v.x, SPLIT_SCALE * v.y), b = split2(SPLIT_SCALE * v.z, SPLIT_SCALE * v.w);
@@ -168,6 +169,7 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
         float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width, int channels,  \
         int out_height, int out_width, int filters, int rows, int columns, int stride_y, int stride_x, int pad_y,      \
         int pad_x, int relu) {                                                                                         \
+        await_previous();                                                                                              \
         split_conv<NT>(y, x, w, bias, pixels, height, width, channels, out_height, out_width, filters, rows, columns,  \
                        stride_y, stride_x, pad_y, pad_x, relu);                                                        \
     }
