@@ -11,7 +11,7 @@ use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Var};
 use std::sync::Arc;
 
-/// A network and the update of any sampler that is a [`Blend`], for a fixed number of images at a time.
+/// A network and the update of any sampler whose steps are [`Blend`]s, for a fixed number of images at a time.
 pub struct GraphSampler {
     run: Evaluator,
     program: MapProgram,
@@ -48,7 +48,7 @@ impl GraphSampler {
         let number = |g: &mut Graph, name: &str| g.input(name, [1, 1, 1, 1]);
         let (sigma, kept) = (number(&mut g, "sigma")?, number(&mut g, "kept")?);
         let (fresh, ahead) = (number(&mut g, "fresh")?, number(&mut g, "ahead")?);
-        let drawn = number(&mut g, "drawn")?;
+        let (drawn, base) = (number(&mut g, "drawn")?, number(&mut g, "base")?);
         let now_numbers = program.inputs(&mut g, "now", 1)?;
         let next_numbers = program.inputs(&mut g, "next", 1)?;
         let told = match condition {
@@ -59,7 +59,8 @@ impl GraphSampler {
         let x0_hat = head.emit(&mut g, output, x, sigma)?;
         let change = g.sub(x0_hat, previous)?;
         let extrapolated = g.mul(change, ahead)?;
-        let h = g.add(x0_hat, extrapolated)?;
+        let itself = g.mul(x0_hat, base)?;
+        let h = g.add(itself, extrapolated)?;
         let y_hat = program.emit(&mut g, h, &now_numbers)?;
         let y_next = program.emit(&mut g, h, &next_numbers)?;
         let target = g.mul(y_next, drawn)?;
@@ -106,17 +107,22 @@ impl GraphSampler {
                 (true, _) => Blend::PREDICTED,
                 (false, Some(blend)) => blend?,
                 (false, None) => {
-                    let problem = format!("'{}' is no step of one evaluation", sampler.name());
+                    let problem = format!("the steps of '{}' are not a few numbers", sampler.name());
                     return Err(SamplerError::Denoiser(problem));
                 }
             };
-            self.load(&from, &to, &blend)?;
+            self.load(&stage, &from, &blend)?;
             if blend.fresh > 0.0 {
                 let mut eta = noise(seeds, step, 1, size);
                 eta.resize(self.batch * size, 0.0);
                 self.run.set("eta", &narrow(&eta))?;
             }
             self.run.run(0)?;
+            let correction = if finishing { None } else { sampler.correction(&stage) };
+            if let Some(correction) = correction {
+                self.load(&stage, &to, &correction)?;
+                self.run.run(0)?;
+            }
             before = Some(from.t);
             from = to;
         }
@@ -128,19 +134,19 @@ impl GraphSampler {
         }
     }
 
-    /// The numbers of one step.
-    fn load(&mut self, from: &Point, to: &Point, blend: &Blend) -> Result<()> {
+    /// The numbers of one run: x_0 is predicted at `at`.
+    fn load(&mut self, stage: &Stage, at: &Point, blend: &Blend) -> Result<()> {
         let told = match self.condition {
-            Condition::Time => from.t,
-            Condition::LogSigma => from.sigma.ln(),
+            Condition::Time => at.t,
+            Condition::LogSigma => at.sigma.ln(),
         };
         self.run.set("t", &vec![told as f32; self.batch])?;
-        let Blend { drawn, kept, fresh, ahead } = *blend;
-        let numbers = [("sigma", from.sigma), ("drawn", drawn), ("kept", kept), ("fresh", fresh), ("ahead", ahead)];
-        for (name, value) in numbers {
+        let Blend { drawn, kept, fresh, base, ahead } = *blend;
+        let numbers = [("drawn", drawn), ("kept", kept), ("fresh", fresh), ("base", base), ("ahead", ahead)];
+        for (name, value) in numbers.into_iter().chain([("sigma", at.sigma)]) {
             self.run.set(name, &[value as f32])?;
         }
-        for (name, map) in [("now", &from.map), ("next", &to.map)] {
+        for (name, map) in [("now", &stage.from.map), ("next", &stage.to.map)] {
             for (index, values) in self.program.values(map)?.iter().enumerate() {
                 self.run.set(&format!("{name}.{index}"), &narrow(values))?;
             }

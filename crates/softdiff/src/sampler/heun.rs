@@ -3,8 +3,9 @@
 //! The probability flow `dx = dC x0_hat + dsigma/sigma (x - C x0_hat)` reads `d(x/sigma) = d(C/sigma) x0_hat`. So
 //! `x' = r x + (C' - r C) x0_hat` with `r = sigma'/sigma` is exact for a constant prediction, and the trapezoid
 //! `(x0_hat + x0_hat')/2` in its place is exact for one that is linear in C/sigma (as Karras et al. 2022 for C = I).
+//! The trapezoid is the predictor's x' plus `(C' - r C) (x0_hat' - x0_hat)/2`, which needs no x: so a graph does it.
 
-use super::{Denoiser, Past, Result, Sampler, Stage};
+use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 
 /// Heun's method for the probability flow: predictor, second prediction at its end, trapezoid.
 ///
@@ -36,6 +37,17 @@ impl Sampler for Heun {
 
     fn draws(&self) -> usize {
         0
+    }
+
+    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
+        Some(stage.sigma(self.name()).map(|sigma| Blend { kept: stage.to.sigma / sigma, ..Blend::PREDICTED }))
+    }
+
+    fn correction(&self, stage: &Stage) -> Option<Blend> {
+        // With h = r (x0_hat' - x0_hat)/2, the sum above is C' h / r + (x' - C h).
+        let ratio = stage.to.sigma / stage.from.sigma;
+        let changed = Blend { drawn: 1.0 / ratio, kept: 1.0, fresh: 0.0, base: 0.0, ahead: 0.5 * ratio };
+        (stage.to.sigma > 0.0).then_some(changed)
     }
 
     fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {

@@ -153,8 +153,8 @@ pub struct Past {
     last: Option<(Vec<f64>, Point)>,
 }
 
-/// A step as four numbers, for samplers of one evaluation:
-/// `x' = drawn C' h + kept (x - C h) + fresh eta` with `h = x0_hat + ahead (x0_hat - previous x0_hat)`.
+/// What is done with one evaluation as five numbers:
+/// `x' = drawn C' h + kept (x - C h) + fresh eta` with `h = base x0_hat + ahead (x0_hat - previous x0_hat)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Blend {
     /// How much of the prediction is drawn; 1 but for samplers that discretise an SDE.
@@ -163,18 +163,20 @@ pub struct Blend {
     pub kept: f64,
     /// How much fresh noise is added.
     pub fresh: f64,
+    /// How much of the prediction itself is in h; 1 but for corrections, which see only how it changed.
+    pub base: f64,
     /// How far the prediction is extrapolated.
     pub ahead: f64,
 }
 
 impl Blend {
     /// The prediction, corrupted as the next point is, and nothing else.
-    pub const PREDICTED: Blend = Blend { drawn: 1.0, kept: 0.0, fresh: 0.0, ahead: 0.0 };
+    pub const PREDICTED: Blend = Blend { drawn: 1.0, kept: 0.0, fresh: 0.0, base: 1.0, ahead: 0.0 };
 
     /// `x' = of_x x + of_x0 x0_hat + fresh eta`, for `C = alpha I`.
     fn linear(stage: &Stage, sampler: &'static str, [of_x, of_x0, fresh]: [f64; 3]) -> Result<Blend> {
         let (alpha, alpha_next) = (stage.from.scale(sampler)?, stage.to.scale(sampler)?);
-        Ok(Blend { drawn: (of_x0 + of_x * alpha) / alpha_next, kept: of_x, fresh, ahead: 0.0 })
+        Ok(Blend { drawn: (of_x0 + of_x * alpha) / alpha_next, kept: of_x, fresh, ..Blend::PREDICTED })
     }
 
     /// The step, of a sampler that does not look back.
@@ -212,6 +214,12 @@ pub trait Sampler {
 
     /// The step as numbers, where it has this form; `before` is the time of the step before. A GPU runs it as a graph.
     fn blend(&self, _stage: &Stage, _before: Option<f64>) -> Option<Result<Blend>> {
+        None
+    }
+
+    /// For a sampler of two evaluations, what follows [`Sampler::blend`]: x0_hat is predicted again, at the x' of the
+    /// blend and the time of `stage.to`, and changes x' by these numbers, with the C and C' of the step and no noise.
+    fn correction(&self, _stage: &Stage) -> Option<Blend> {
         None
     }
 
