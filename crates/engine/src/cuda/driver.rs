@@ -70,13 +70,6 @@ const EARLY_START: (i32, i32) = (9, 0);
 const EARLY_START_DRIVER: i32 = 12_030;
 const OUT_OF_MEMORY: i32 = 2;
 
-/// For measuring, `SOFTDIFF_PDL`: 0 no early starts; 1 none after a fork either; 2, the usual, wherever a kernel follows one
-/// kernel; 3 as 2, and our kernels let the next one come as soon as all their blocks run.
-pub(super) fn early_level() -> u32 {
-    static LEVEL: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *LEVEL.get_or_init(|| std::env::var("SOFTDIFF_PDL").ok().and_then(|v| v.parse().ok()).unwrap_or(2))
-}
-
 impl Driver {
     /// Turns a status into a result.
     pub fn check(&self, what: &str, status: i32) -> Result<()> {
@@ -203,7 +196,7 @@ impl Device {
             chip: Chip { capability, shared },
             multiprocessors,
             driver_version: version,
-            starts_early: early_level() > 0 && capability >= EARLY_START && version >= EARLY_START_DRIVER,
+            starts_early: capability >= EARLY_START && version >= EARLY_START_DRIVER,
         }))
     }
 

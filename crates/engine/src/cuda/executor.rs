@@ -2,7 +2,7 @@
 
 use super::beside;
 use super::cudnn::Problem;
-use super::driver::{Address, Buffer, Event, Graph as Captured, Launch, early_level};
+use super::driver::{Address, Buffer, Event, Graph as Captured, Launch};
 use super::layout;
 use super::lower::{Command, Lowering, Numbers, problem};
 use super::session::{Libraries, Session};
@@ -262,8 +262,8 @@ impl Executor {
                 }
             }
             // The first stream is where it was when it is come back to.
-            if !matches!(command, Command::Back(_)) || early_level() == 1 {
-                follows[lane] = !matches!(command, Command::Fork | Command::Back(_) | Command::Join(_));
+            if !matches!(command, Command::Back(_)) {
+                follows[lane] = !matches!(command, Command::Fork | Command::Join(_));
             }
         }
         Ok(())

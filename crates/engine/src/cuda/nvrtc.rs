@@ -29,11 +29,6 @@ library!(
 /// What every program begins with.
 const COMMON: &str = include_str!("kernels/common.cuh");
 
-/// Before that, for measuring.
-fn head() -> &'static str {
-    if super::driver::early_level() == 3 { "#define TELL_EARLY\n" } else { "" }
-}
-
 /// Attention for a number of channels.
 macro_rules! attention {
     ($channels:literal) => {
@@ -68,8 +63,8 @@ fn compile(program: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
         problem,
         hint: "this is a defect of softdiff or a compiler too old for this GPU".into(),
     };
-    let source = CString::new(format!("{}{COMMON}{program}", head()))
-        .map_err(|e| failed("reading the kernels", e.to_string()))?;
+    let source =
+        CString::new(format!("{COMMON}{program}")).map_err(|e| failed("reading the kernels", e.to_string()))?;
     let architecture = format!("--gpu-architecture=sm_{major}{minor}");
     let options = [architecture.as_str(), "--std=c++17", "-default-device"].map(CString::new);
     let options: Vec<CString> = options.into_iter().flatten().collect();
@@ -106,7 +101,7 @@ pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
     // SAFETY: valid out-pointers.
     unsafe { (Nvrtc::get()?.version)(&mut major, &mut minor) };
     let cubin = |program: &str| {
-        let hash = hash(&format!("{}{COMMON}{program}", head()));
+        let hash = hash(&format!("{COMMON}{program}"));
         let key = format!("kernels-{hash:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", capability.0, capability.1);
         if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
             // A cubin is an ELF file; anything else is a damaged cache.
