@@ -22,14 +22,12 @@ impl OnChip {
     }
 
     fn new(tokens: usize, channels: usize, most_shared: usize) -> Option<OnChip> {
-        let wish = std::env::var("SOFTDIFF_ATTENTION").unwrap_or_default();
-        if tokens > 256 || !tokens.is_multiple_of(8) || ![64, 128, 256].contains(&channels) || wish == "products" {
+        if tokens > 256 || !tokens.is_multiple_of(8) || ![64, 128, 256].contains(&channels) {
             return None;
         }
         // Many rows read the columns less often.
         let cuts: &[(usize, usize)] = match tokens {
             ..=64 => &[(64, 64)],
-            _ if wish == "64" => &[(64, 256)],
             _ => &[(128, 256), (64, 256)],
         };
         let cuts = cuts.iter().map(|&(rows, width)| OnChip { rows, width, channels });
