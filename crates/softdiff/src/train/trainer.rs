@@ -2,81 +2,19 @@
 //! uninterrupted one bit for bit, whatever was killed in between.
 
 use super::setup::{Evaluation, Preview, Setup, Watcher};
-use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TableError};
-use crate::checkpoint::{CheckpointError, Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
+use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TrainError};
+use crate::checkpoint::{Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
 use crate::image::grid;
 use crate::model::{Condition, Generation, Model, NetworkDenoiser, Predictor, to_bytes};
-use crate::run::{Diverged, Event, EventKind, EventLog, RunError, RunFolder, RunLock, Stopped, Verdict};
+use crate::run::{Diverged, Event, EventKind, EventLog, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
 use softdiff_engine::{Device, Graph, Params};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
-
-/// Why training ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum TrainError {
-    /// A batch that cannot be cut into equal parts.
-    #[error("a batch of {batch} cannot be cut into {parts} equal parts; choose train.accumulate to divide train.batch")]
-    Parts {
-        /// Images of a batch.
-        batch: usize,
-        /// Parts asked for.
-        parts: usize,
-    },
-    /// Weights to begin with that cannot be had.
-    #[error("train.from: the weights of {} cannot be used", place.display())]
-    From {
-        /// The run or model.
-        place: PathBuf,
-        /// Why.
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// Images the network is not for.
-    #[error("the images are {images}, the network is for {network}; set data.size and data.channels, or the network")]
-    Shape {
-        /// What the data set has.
-        images: String,
-        /// What the network takes.
-        network: String,
-    },
-    /// A path that has no table.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// The device or the graph.
-    #[error(transparent)]
-    Engine(#[from] softdiff_engine::Error),
-    /// A checkpoint.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The run's folder.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// A preview.
-    #[error(transparent)]
-    Sampler(#[from] SamplerError),
-    /// An evaluation.
-    #[error("an evaluation failed")]
-    Evaluation(#[source] Box<dyn Error + Send + Sync>),
-    /// Only non-finite numbers.
-    #[error(transparent)]
-    Diverged(#[from] Diverged),
-    /// A signal.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-}
-
-impl TrainError {
-    /// What to do about it, where that is known.
-    pub fn hint(&self) -> Option<String> {
-        let hint =
-            "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU";
-        matches!(self, TrainError::Engine(softdiff_engine::Error::Memory { .. })).then(|| hint.into())
-    }
-}
 
 /// A run that reached its last step.
 #[derive(Debug)]

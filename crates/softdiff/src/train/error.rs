@@ -1,0 +1,70 @@
+//! Why training ended early.
+
+use super::TableError;
+use crate::checkpoint::CheckpointError;
+use crate::run::{Diverged, RunError, Stopped};
+use crate::sampler::SamplerError;
+use std::error::Error;
+use std::path::PathBuf;
+
+/// Why training ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// A batch that cannot be cut into equal parts.
+    #[error("a batch of {batch} cannot be cut into {parts} equal parts; choose train.accumulate to divide train.batch")]
+    Parts {
+        /// Images of a batch.
+        batch: usize,
+        /// Parts asked for.
+        parts: usize,
+    },
+    /// Weights to begin with that cannot be had.
+    #[error("train.from: the weights of {} cannot be used", place.display())]
+    From {
+        /// The run or model.
+        place: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Images the network is not for.
+    #[error("the images are {images}, the network is for {network}; set data.size and data.channels, or the network")]
+    Shape {
+        /// What the data set has.
+        images: String,
+        /// What the network takes.
+        network: String,
+    },
+    /// A path that has no table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The device or the graph.
+    #[error(transparent)]
+    Engine(#[from] softdiff_engine::Error),
+    /// A checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A preview.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
+    /// An evaluation.
+    #[error("an evaluation failed")]
+    Evaluation(#[source] Box<dyn Error + Send + Sync>),
+    /// Only non-finite numbers.
+    #[error(transparent)]
+    Diverged(#[from] Diverged),
+    /// A signal.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl TrainError {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        let hint =
+            "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU";
+        matches!(self, TrainError::Engine(softdiff_engine::Error::Memory { .. })).then(|| hint.into())
+    }
+}
