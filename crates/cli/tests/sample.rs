@@ -29,6 +29,26 @@ fn a_run_gives_a_grid_files_an_archive_and_films() {
 }
 
 #[test]
+fn what_begins_with_hardly_corrupted_pictures_ends_near_them() {
+    let scratch = Scratch::new("sample-begin");
+    let run = tiny_run(&scratch);
+    let (first, back) = (scratch.path("first"), scratch.path("back"));
+    done(&["sample", &run, "--seeds", "7", "--device", "cpu", "--out", &first]);
+    let begin = ["--begin-with", &first, "--begin-at", "0.05", "--device", "cpu"];
+    done(&[&["sample", &run, "--seeds", "0..2", "--out", &back], &begin[..]].concat());
+    let picture = |folder: &str, seed: usize| {
+        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        softdiff::image::decode(&bytes(&files[seed])).unwrap().pixels
+    };
+    for seed in 0..2 {
+        let pairs = picture(&first, 0).into_iter().zip(picture(&back, seed));
+        let away = pairs.map(|(a, b)| f64::from(a.abs_diff(b))).sum::<f64>() / (16.0 * 16.0);
+        assert!(away > 0.0 && away < 12.0, "{away} of 255 away");
+    }
+}
+
+#[test]
 fn what_cannot_be_sampled_says_why() {
     let scratch = Scratch::new("sample-bad");
     let run = tiny_run(&scratch);
@@ -40,6 +60,8 @@ fn what_cannot_be_sampled_says_why() {
         (vec!["sample", &run, "--film", "film.mp4"], "film.mp4", "give a .gif"),
         (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.9, raw"),
         (vec!["sample", &run, "--ending", "happy"], "happy", "give denoised"),
+        (vec!["sample", &run, "--begin-with", "embedded:fashion-mnist"], "the model makes 16x16", "data prepare"),
+        (vec!["sample", &run, "--begin-with", &empty, "--begin-at", "0"], "--begin-at is 0", "above 0"),
     ] {
         let failed = softdiff(&arguments);
         let said = text(&failed.stderr);

@@ -55,7 +55,7 @@ fn the_last_blur_is_no_single_colour_and_the_fitted_gaussian_knows_it() {
 fn blurred_data_is_flagged_as_a_leak() {
     let path = blur_path();
     let [fit_to, held_out] = pictures();
-    let prior = Prior::data(&path, &fit_to).unwrap();
+    let prior = Prior::data(&path, &fit_to, 1.0).unwrap();
     assert!(prior.leaks_training_images());
     assert!(prior.gap(&path, &held_out, 4, 1).unwrap().leaks_training_images);
 }
@@ -71,7 +71,7 @@ fn every_prior_survives_its_file_and_draws_the_same_samples() {
         Prior::fitted(&blur_path(), &fit_to, 4, 1, 0).unwrap(),
         Prior::fitted(&blur_path(), &fit_to, 2, 3, 0).unwrap(),
         Prior::fitted(&heat, &fit_to, 4, 2, 0).unwrap(),
-        Prior::data(&blur_path(), few).unwrap(),
+        Prior::data(&blur_path(), few, 1.0).unwrap(),
     ];
     let file = std::env::temp_dir().join(format!("softdiff-prior-{}.safetensors", std::process::id()));
     for prior in priors {
@@ -100,5 +100,5 @@ fn broken_files_and_impossible_fits_are_typed_errors() {
     assert!(matches!(Prior::fitted(&blur_path(), &fit_to, 0, 1, 0), Err(PriorError::Zero { .. })));
     assert!(matches!(Prior::fitted(&blur_path(), &fit_to, 2000, 1, 0), Err(PriorError::Modes { .. })));
     assert!(matches!(Prior::fitted(&blur_path(), &fit_to, 2, 100, 0), Err(PriorError::TooFewImages { .. })));
-    assert!(Prior::data(&blur_path(), &[]).is_err());
+    assert!(Prior::data(&blur_path(), &[], 1.0).is_err());
 }

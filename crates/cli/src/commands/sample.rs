@@ -4,19 +4,25 @@ pub(super) mod film;
 pub(super) mod write;
 
 use super::device::DeviceFlag;
+use super::pictures::{self, Pictures};
 use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
+use softdiff::corruption::Shape;
 use softdiff::engine::Device;
 use softdiff::metrics::Made;
 use softdiff::model::{Generator, Model};
+use softdiff::prior::Prior;
 use softdiff::recipe::Weights;
 use softdiff::sampler::Ending;
 use softdiff::train::numbers;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// Pictures to begin with are drawn from so many.
+const MOST_BEGINNINGS: usize = 10_000;
 
 const EXAMPLE: &str = "\
 Example: 64 images as a grid, then the same ones by another sampler
@@ -27,6 +33,10 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images/
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
+
+Example: does the prior or the way back lose more? Begin with real pictures at the end of the path, and half way
+  softdiff sample runs/first --begin-with DATA --seeds 0..1000 --out from-1.npz
+  softdiff sample runs/first --begin-with DATA --begin-at 0.5 --seeds 0..1000 --out from-half.npz
 
 Image i depends on the model and seed i alone, not on what else is made.";
 
@@ -51,6 +61,12 @@ pub struct Sample {
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Begin with pictures of this data set, corrupted, instead of with the prior: what is lost from there on?
+    #[arg(long, value_name = "DATA")]
+    begin_with: Option<PathBuf>,
+    /// Up to which time they are corrupted, above 0 to 1; all steps are taken from there.
+    #[arg(long, value_name = "TIME", default_value_t = 1.0, requires = "begin_with")]
+    begin_at: f64,
     /// Which weights: ema-0.999 and the like, or raw; if not the recipe's.
     #[arg(long)]
     weights: Option<Weights>,
@@ -74,7 +90,7 @@ impl Sample {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let format = self.film.as_deref().map(film::format).transpose()?;
-        let model = Model::open(&self.model, self.weights)?;
+        let mut model = Model::open(&self.model, self.weights)?;
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
@@ -89,7 +105,15 @@ impl Sample {
                 }
             };
         }
-        let (sampler, sampling) = (section.build()?, section.sampling()?);
+        let (sampler, mut sampling) = (section.build()?, section.sampling()?);
+        let mut set: Vec<String> =
+            self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect();
+        if let Some(data) = &self.begin_with {
+            let pictures = beginnings(data, self.begin_at, model.path.shape())?;
+            model.prior = Prior::data(&model.path, &pictures.values, self.begin_at)?;
+            sampling = sampling.beginning(self.begin_at);
+            set.push(format!("begin at {} with {}", self.begin_at, pictures.source));
+        }
         let device = self.device.open()?;
         let batch = self.batch.unwrap_or(if device.is_gpu() { 256 } else { 32 }).clamp(1, self.seeds.0.len());
         let numbers = numbers(model.recipe.train.precision);
@@ -107,7 +131,7 @@ impl Sample {
             steps: section.steps,
             evaluations: section.evaluations()?,
             seeds: self.seeds.to_string(),
-            set: self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect(),
+            set,
         };
         write::images(&self.out, model.path.shape(), &images, &self.seeds.0, &made)?;
         let mut written = vec![self.out.display().to_string()];
@@ -125,6 +149,20 @@ impl Sample {
         report(&model, &section.sampler, section.steps, &device, self.seeds.0.len(), seconds, &written, json);
         Ok(())
     }
+}
+
+/// The pictures to begin with.
+fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<Pictures, Failure> {
+    if !(at > 0.0 && at <= 1.0) {
+        return Err(Failure::new(format!("--begin-at is {at}")).hint("give a time above 0 and up to 1, such as 0.5"));
+    }
+    let pictures = pictures::load(data, MOST_BEGINNINGS)?;
+    if pictures.shape != shape {
+        let failure =
+            Failure::new(format!("{} has pictures of {}, the model makes {shape}", data.display(), pictures.shape));
+        return Err(failure.hint("softdiff data prepare crops and resizes"));
+    }
+    Ok(pictures)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -148,7 +186,7 @@ fn report(
         return;
     }
     if model.prior.leaks_training_images() {
-        eprintln!("warning: this model's prior starts from corrupted training images; its samples are not all its own");
+        eprintln!("warning: the images begin with corrupted pictures, so they are not all the model's own");
     }
     eprintln!(
         "{images} images of {} at step {} ({}), {sampler} in {steps} steps, {seconds:.1} s on {device}",

@@ -133,9 +133,9 @@ impl Prior {
         Ok(Prior { shape, sigma: last.sigma, signal: Signal::Modes { modes, mixture, offset } })
     }
 
-    /// Corrupted images, to be drawn from. Leaks training images; an upper bound for the others.
-    pub fn data(path: &Path, images: &[f64]) -> Result<Self, PriorError> {
-        let last = path.at(1.0)?;
+    /// Images corrupted up to time `t`, 1 for p_1, to be drawn from. Leaks them; an upper bound for the others.
+    pub fn data(path: &Path, images: &[f64], t: f64) -> Result<Self, PriorError> {
+        let last = path.at(t)?;
         let images = last.map.apply_batch(path.shape(), images)?;
         if images.is_empty() {
             return Err(PriorError::TooFewImages { images: 0, dimensions: path.shape().len(), components: 1 });

@@ -48,6 +48,11 @@ impl Sampling {
         Ok(Sampling { times: self.times.iter().map(|t| t.powf(power)).collect(), ..self })
     }
 
+    /// As many steps from time `t` on instead of 1.
+    pub fn beginning(self, t: f64) -> Self {
+        Sampling { times: self.times.iter().map(|time| time * t).collect(), ..self }
+    }
+
     /// The same steps with another ending.
     pub fn ending(self, ending: Ending) -> Self {
         Sampling { ending, ..self }

@@ -282,7 +282,7 @@ fn make_prior(recipe: &Recipe, path: &Path, values: &dyn Fn() -> Vec<f64>) -> Re
     };
     Ok(match &recipe.prior {
         PriorSection::Noise => Prior::noise(path)?,
-        PriorSection::Data { images } => Prior::data(path, &first(images))?,
+        PriorSection::Data { images } => Prior::data(path, &first(images), 1.0)?,
         PriorSection::Fitted { modes, components, images } => {
             Prior::fitted(path, &first(images), *modes, *components, recipe.seed)?
         }
