@@ -55,6 +55,14 @@ fn the_papers_recipes_have_the_papers_numbers() {
 }
 
 #[test]
+fn in_a_run_shorter_than_its_cooldown_the_rate_falls_from_the_beginning() {
+    let whole = Recipe::builtin("cifar10-small", &[]).unwrap();
+    assert_eq!((whole.adam().cooldown, whole.adam().rate_at(1 << 14)), (30_000, whole.train.rate));
+    let short = Recipe::builtin("cifar10-small", &sets(&["train.steps=100", "train.warmup=0"])).unwrap();
+    assert_eq!((short.adam().cooldown, short.adam().rate_at(50)), (100, short.train.rate / 2.0));
+}
+
+#[test]
 fn a_path_that_needs_a_schedule_says_so() {
     let shape = Shape::new(16, 16, 1);
     let recipe = Recipe::builtin("quickstart", &[]).unwrap();
