@@ -388,6 +388,12 @@ fn the_expected_loss_is_that_of_the_exact_denoiser_of_gaussian_images() {
 }
 
 #[test]
+fn equal_images_leave_a_loss_that_can_be_divided_by() {
+    let path = &paths()[0];
+    assert!(expected_loss(path, &vec![0.5; 4 * SHAPE.len()]).unwrap().iter().all(|&loss| loss == 1.0));
+}
+
+#[test]
 fn a_balanced_step_divides_by_the_expected_loss() {
     let path = &paths()[2];
     let table = PathTable::new(path, 64).unwrap();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use softdiff::corruption::Shape;
 use softdiff::image::{Picture, grid};
 use softdiff::model::{Model, to_bytes, visible};
-use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Sampling, by_name, sample_watched};
+use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, sample_watched};
 use softdiff::train::numbers;
 use std::cell::RefCell;
 
@@ -86,8 +86,8 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let Place { lane, lanes, steps } = at;
     let mut section = model.recipe.sample.clone();
     (section.sampler, section.steps) = (name.to_owned(), steps);
-    let sampler = by_name(name, &section.options)?;
-    let sampling = Sampling::uniform(steps)?.warped(section.warp)?.ending(section.ending);
+    let sampler = section.build()?;
+    let sampling = section.sampling()?;
     let (shape, seen) = (model.path.shape(), RefCell::new(None));
     // Two pictures each time, in base64.
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;

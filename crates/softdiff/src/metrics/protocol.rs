@@ -89,7 +89,9 @@ impl Protocol {
         let (left, right) = (flat(self), flat(other));
         let absent = || "absent".to_string();
         left.keys().chain(right.keys()).find(|&name| left.get(name) != right.get(name)).map(|name| {
-            let value = |fields: &BTreeMap<String, String>| fields.get(name).cloned().unwrap_or_else(absent);
+            let value = |fields: &BTreeMap<String, String>| {
+                fields.get(name).filter(|text| !text.is_empty()).cloned().unwrap_or_else(absent)
+            };
             (name.clone(), value(&left), value(&right))
         })
     }

@@ -40,6 +40,8 @@ pub fn expected_loss(path: &Path, images: &[f64]) -> Result<Vec<f64>, PathError>
         Ok(0.5 * frequencies.sum::<Result<f64, PathError>>()?)
     };
     let losses: Vec<f64> = (0..TIMES).into_par_iter().map(at).collect::<Result<_, _>>()?;
-    let least = FLOOR * losses.iter().fold(0.0, |a: f64, &b| a.max(b));
+    let largest = losses.iter().fold(0.0, |a: f64, &b| a.max(b));
+    // Of images that are all equal nothing is left to learn.
+    let least = if largest > 0.0 { FLOOR * largest } else { 1.0 };
     Ok(losses.into_iter().map(|loss| loss.max(least)).collect())
 }

@@ -156,8 +156,7 @@ impl Scene<'_> {
             let sampler = if index == 0 { own } else { &*other };
             let mut points = Vec::new();
             for (done, &steps) in STEPS.iter().enumerate() {
-                let sampling =
-                    Sampling::uniform(steps)?.warped(model.recipe.sample.warp)?.ending(model.recipe.sample.ending);
+                let sampling = model.recipe.sample.sampling_in(steps)?;
                 let (mut asked, x1) = (0, model.starts(&seeds));
                 let mut counting = |xt: &[f64], t: f64| {
                     asked += 1;

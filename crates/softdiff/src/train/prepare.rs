@@ -11,7 +11,7 @@ use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, PriorSection, Recipe, TrainPrecision};
 use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder, RunLock};
-use crate::sampler::{SamplerError, Sampling, by_name};
+use crate::sampler::{SamplerError, by_name};
 use crate::schedule::{Schedule, ScheduleError, plan};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ impl Prepared {
                 every,
                 images: preview.images,
                 sampler: by_name(&preview.sampler, &sample.options)?,
-                sampling: Sampling::uniform(preview.steps)?.warped(sample.warp)?.ending(sample.ending),
+                sampling: sample.sampling_in(preview.steps)?,
             }),
             None => None,
         };

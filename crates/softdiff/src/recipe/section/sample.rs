@@ -73,7 +73,12 @@ impl SampleSection {
 
     /// Its steps and ending.
     pub fn sampling(&self) -> Result<Sampling, SamplerError> {
-        Ok(Sampling::uniform(self.steps)?.warped(self.warp)?.ending(self.ending))
+        self.sampling_in(self.steps)
+    }
+
+    /// The same with another number of steps.
+    pub fn sampling_in(&self, steps: usize) -> Result<Sampling, SamplerError> {
+        Ok(Sampling::uniform(steps)?.warped(self.warp)?.ending(self.ending))
     }
 
     /// Evaluations of the network for one image: the last step of the usual ending is a single one.
