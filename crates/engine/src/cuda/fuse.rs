@@ -34,7 +34,7 @@ pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability:
         let fused = match &node.op {
             Op::GroupNormGradient(op) => {
                 let x = node.inputs[3];
-                if half(x) && Resident::of(graph.shape(x), op.options.groups, capability).is_some() {
+                if half(x) && Resident::of(graph.shape(x), op.options.groups, true, capability).is_some() {
                     made[node.outputs[0].index()] = Some(index);
                 }
                 None

@@ -147,11 +147,11 @@ pub(super) fn scratch(
             let [outer, middle, inner] = op.cut(shapes[0]);
             outer * SumPlan::new(outer, middle, inner).parts * inner * 4
         }
-        Op::GroupNorm(op) if half && Resident::of(shapes[0], op.options.groups, capability).is_some() => 0,
+        Op::GroupNorm(op) if half && Resident::of(shapes[0], op.options.groups, false, capability).is_some() => 0,
         Op::GroupNorm(_) if half => chunks(shapes[0]).map_or(0, |n| 2 * n) * shapes[0][0] * cut(shapes[0]).1 * 4,
         Op::GroupNormGradient(op)
             if numbers.half(graph.precision(node.inputs[3]))
-                && Resident::of(shapes[3], op.options.groups, capability).is_some() =>
+                && Resident::of(shapes[3], op.options.groups, true, capability).is_some() =>
         {
             0
         }

@@ -43,12 +43,22 @@ macro_rules! attention {
     };
 }
 
+/// Group norm for some cuts of images; see lower/resident.rs.
+macro_rules! norm {
+    ($cuts:literal) => {
+        concat!(include_str!("kernels/norm_resident.cuh"), include_str!("kernels/norm_resident.cu"), $cuts)
+    };
+}
+
 /// Our kernels, as programs of similar size that are compiled side by side.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 11] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
-    include_str!("kernels/norm_resident.cu"),
+    norm!("ANY(1, 4) ANY(2, 4) ANY(4, 2) ANY(8, 2)"),
+    norm!("KNOWN(8, 2, 2) KNOWN(8, 4, 2)"),
+    norm!("KNOWN(4, 4, 3) KNOWN(4, 8, 3)"),
+    norm!("KNOWN(2, 8, 4) KNOWN(1, 16, 4)"),
     concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
     attention!(64),
     attention!(128),

@@ -2,122 +2,20 @@
 // groups, a multiple of eight): thread x goes over the slice in packs of eight, thread y over pixels, and the packs stay
 // in registers. The blocks of one image and slice, if there are several, are a cluster and share their sums.
 
-// sigmoid(2 h) = (1 + tanh h) / 2, with one special instruction instead of two.
-__device__ __forceinline__ float fast_tanh(float x) {
-#if __CUDA_ARCH__ >= 750
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return 2.0f * sigmoid(2.0f * x) - 1.0f;
-#endif
-}
-
-#if __CUDA_ARCH__ >= 900
-__device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-__device__ __forceinline__ float cluster_read(const float* mine, int block) {
-    u32 local = (u32)__cvta_generic_to_shared(mine), remote;
-    float value;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(block));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(remote) : "memory");
-    return value;
-}
-#else
-__device__ __forceinline__ void cluster_barrier() {}
-__device__ __forceinline__ float cluster_read(const float* mine, int) { return *mine; }
-#endif
-
-// Halves the values a thread holds: lanes that differ in bit `offset` keep one half each and add the other's.
-template <int N> __device__ __forceinline__ void fold(float (&v)[8], int offset, bool upper) {
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        float keep = upper ? v[i + N] : v[i], send = upper ? v[i] : v[i + N];
-        v[i] = keep + __shfl_xor_sync(0xFFFFFFFF, send, offset);
-    }
-}
-
-// Sums K sets of eight values per thread over all pixels of the image: totals[k * slice + channel], for the whole block.
-// Lanes are a power of two up to 16, and threads whole warps. The caller's shared memory holds K * slice * (warps + 2)
-// floats. Ends with a barrier.
-template <int K> __device__ __forceinline__ float* channel_totals(float* shared, float (&v)[K][8], int slice) {
-    int lanes = blockDim.x, thread = threadIdx.y * lanes + threadIdx.x, threads = lanes * blockDim.y;
-    int rows = threads / 32, row = thread / 32, count = lanes == 16 ? 4 : lanes == 8 ? 2 : 1;
-    int first = threadIdx.x * 8 + (thread & 16 ? 4 : 0) + (lanes <= 8 && thread & 8 ? 2 : 0) + (lanes <= 4 && thread & 4 ? 1 : 0);
-#pragma unroll
-    for (int k = 0; k < K; k++) {
-        fold<4>(v[k], 16, thread & 16);
-        if (lanes <= 8) fold<2>(v[k], 8, thread & 8);
-        if (lanes <= 4) fold<1>(v[k], 4, thread & 4);
-        if (lanes <= 2) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], 2);
-        if (lanes <= 1) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], 1);
-    }
-    bool valid = threadIdx.x * 8 < slice;
-    float *totals = shared + K * slice * rows, *whole = totals + K * slice;
-#pragma unroll
-    for (int k = 0; k < K; k++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (i < count && valid) shared[(row * K + k) * slice + first + i] = v[k][i];
-    __syncthreads();
-    for (int at = thread; at < K * slice; at += threads) {
-        float total = 0.0f;
-        for (int r = 0; r < rows; r++) total += shared[r * K * slice + at];
-        totals[at] = total;
-    }
-    if (gridDim.y == 1) {
-        __syncthreads();
-        return totals;
-    }
-    cluster_barrier();
-    for (int at = thread; at < K * slice; at += threads) {
-        float total = 0.0f;
-        for (int block = 0; block < gridDim.y; block++) total += cluster_read(totals + at, block);
-        whole[at] = total;
-    }
-    // Nobody may overwrite or leave while another block reads.
-    cluster_barrier();
-    return whole;
-}
-
-// Dropout's decisions about a thread's packs, one bit per element, as the forward pass left them.
-template <int R> struct Bits;
-template <> struct Bits<1> { typedef u8 type; };
-template <> struct Bits<2> { typedef u16 type; };
-template <> struct Bits<4> { typedef u32 type; };
-template <> struct Bits<8> { typedef u64 type; };
-
-__device__ __forceinline__ u32 keep_bits(const Mask& mask, i64 first) {
-    uint4 r = philox(first / 8, *mask.step, mask.purpose, mask.seed);
-    u32 words[4] = {r.x, r.y, r.z, r.w}, limit = mask.threshold << 16, bits = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        bits |= (words[i] << 16) < limit ? 0 : 1 << (2 * i);
-        bits |= words[i] < limit ? 0 : 2 << (2 * i);
-    }
-    return bits;
-}
-
-struct NormSizes {
-    int pixels, channels, slice, per_group;
-};
-
-template <int R>
-__device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inverses, void* bits, const bf16* x,
+template <int R, int LANES>
+__device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inverses, u8* bits, const bf16* x,
                                               const float* gamma, const float* beta, const float* shift,
                                               NormSizes size, float epsilon, int silu, Mask mask) {
     extern __shared__ float shared[];
-    int channels = size.channels, slice = size.slice, per_group = size.per_group;
-    int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    int all = size.pixels / gridDim.y, part = threadIdx.x * 8 < slice ? all : 0, channel = blockIdx.x * slice + thread;
-    i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * channels + blockIdx.x * slice + threadIdx.x * 8;
+    if (gridDim.y > 1) cluster_arrive();
+    int channels = size.channels, slice = LANES ? 8 * LANES : size.slice, per_group = size.per_group;
+    if (LANES) silu = 1;
+    Share<LANES> share(size);
+    int thread = share.thread, channel = share.channel;
     uint4 kept[R];
 #pragma unroll
-    for (int r = 0; r < R; r++) {
-        int pixel = threadIdx.y + r * blockDim.y;
-        kept[r] = pixel < part ? *(const uint4*)(x + image + (i64)pixel * channels) : make_uint4(0, 0, 0, 0);
-    }
+    for (int r = 0; r < R; r++)
+        kept[r] = share.has(r) ? *(const uint4*)(x + share.at + r * share.hop) : nothing();
     float weight = 0.0f, offset = 0.0f, moved = 0.0f;
     if (thread < slice) {
         weight = gamma[channel], offset = beta[channel];
@@ -133,136 +31,104 @@ __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inve
 #pragma unroll
         for (int i = 0; i < 8; i++) sums[0][i] += v[i], sums[1][i] += v[i] * v[i];
     }
-    float *totals = channel_totals<2>(shared, sums, slice), *squares = totals + slice;
-    float inverse_pixels = 1.0f / size.pixels, share = 1.0f / per_group;
+    float *totals = channel_totals<2, LANES>(shared, sums, slice, true), *squares = totals + slice;
     // Per channel the mean with its shift and the variance; then a group's from its channels', so nothing cancels.
-    float middle = 0.0f;
     if (thread < slice) {
-        middle = totals[thread] * inverse_pixels;
+        float inverse_pixels = 1.0f / size.pixels, middle = totals[thread] * inverse_pixels;
         squares[thread] = fmaxf(squares[thread] * inverse_pixels - middle * middle, 0.0f);
         totals[thread] = middle + moved;
     }
     __syncthreads();
-    float a = 0.0f, b = 0.0f;
     if (thread < slice) {
         int first = thread / per_group * per_group;
-        float mean = 0.0f, variance = 0.0f;
+        float mean = 0.0f, variance = 0.0f, part = 1.0f / per_group;
         for (int j = first; j < first + per_group; j++) mean += totals[j];
-        mean *= share;
+        mean *= part;
         for (int j = first; j < first + per_group; j++) {
             float away = totals[j] - mean;
             variance += squares[j] + away * away;
         }
-        float inverse = rsqrtf(variance * share + epsilon), half = silu ? 0.5f : 1.0f;
+        float inverse = rsqrtf(variance * part + epsilon), half = silu ? 0.5f : 1.0f;
         if (thread == first && blockIdx.y == 0) {
             i64 group = (i64)blockIdx.z * (channels / per_group) + channel / per_group;
             means[group] = mean, inverses[group] = inverse;
         }
-        a = half * weight * inverse;
-        b = half * offset + (moved - mean) * a;
+        float a = half * weight * inverse;
+        shared[thread] = a, shared[slice + thread] = half * offset + (moved - mean) * a;
     }
     __syncthreads();
-    if (thread < slice) totals[thread] = a, squares[thread] = b;
-    __syncthreads();
-    float scale[8], constant[8];
-    if (!part) return;
-    load<8>(totals + threadIdx.x * 8, scale);
-    load<8>(squares + threadIdx.x * 8, constant);
-    u64 decided = 0;
+    if (!share.has(0)) return;
+    float a[8], b[8];
+    load<8>(shared + threadIdx.x * 8, a);
+    load<8>(shared + slice + threadIdx.x * 8, b);
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        int pixel = threadIdx.y + r * blockDim.y;
-        if (pixel >= part) break;
-        i64 at = image + (i64)pixel * channels;
+        if (!share.has(r)) break;
+        i64 at = share.at + r * share.hop;
         float v[8];
         unpack8(kept[r], v);
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            float h = scale[i] * v[i] + constant[i];
-            v[i] = silu ? h * fast_tanh(h) + h : h;
-        }
-        if (mask.threshold) {
-            u32 keep = keep_bits(mask, at);
-            decided |= (u64)keep << (8 * r);
+        for (int i = 0; i < 8; i++) v[i] = a[i] * v[i] + b[i];
+        if (silu) {
 #pragma unroll
-            for (int i = 0; i < 8; i++) v[i] = keep & (1 << i) ? v[i] * mask.kept : 0.0f;
+            for (int i = 0; i < 8; i++) v[i] = v[i] * fast_tanh(v[i]) + v[i];
         }
-        store<8>(y + at, v);
-    }
-    if (mask.threshold) {
-        i64 block = ((i64)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-        typedef typename Bits<R>::type Word;
-        ((Word*)bits)[block * threads + thread] = (Word)decided;
+        if (!mask.threshold) {
+            store<8>(y + at, v);
+            continue;
+        }
+        u32 keep = keep_bits(mask, at);
+        bits[at / 8] = keep;
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] *= mask.kept;
+        uint4 pack = make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+        drop(pack, keep);
+        *(uint4*)(y + at) = pack;
     }
 }
 
 // What is added to the gradient: up to three tensors of x's shape, times a number.
 struct Addends {
-    const bf16 *a, *b, *c;
-    float by_a, by_b, by_c;
+    const bf16* from[3];
+    float by[3];
 };
 
 __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-__device__ __forceinline__ void add_pack(float (&v)[8], const bf16* from, float by, i64 at) {
-    float w[8];
-    load<8>(from + at, w);
-#pragma unroll
-    for (int i = 0; i < 8; i++) v[i] += by * w[i];
-}
-
-// Sums two or three sets of [images, channels] over the images: dgamma, dbeta, and the sums of dx. Block (32, 8).
-extern "C" __global__ void norm_image_sums(float* first, float* second, float* third, const float* partials, int images,
-                                           int channels, float by_third) {
-    await_previous();
-    __shared__ float shared[8][32];
-    int set = blockIdx.y, channel = blockIdx.x * 32 + threadIdx.x;
-    const float* from = partials + (i64)set * images * channels + channel;
-    float total = 0.0f;
-    if (channel < channels) {
-#pragma unroll 8
-        for (int image = threadIdx.y; image < images; image += 8) total += from[(i64)image * channels];
-    }
-    shared[threadIdx.y][threadIdx.x] = total;
-    __syncthreads();
-    if (threadIdx.y || channel >= channels) return;
-    for (int row = 1; row < 8; row++) total += shared[row][threadIdx.x];
-    if (set == 0) first[channel] = total;
-    if (set == 1) second[channel] = total;
-    if (set == 2) third[channel] = by_third * total;
-}
-
-template <int R>
+// With ADDS there are addends and perhaps sums of the result, else perhaps a shift and its gradient.
+template <int R, int LANES, int ADDS>
 __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, int split, float* dshift,
                                                        float* partials, int sums, const float* means,
-                                                       const float* inverses, const bf16* dy, const bf16* x,
-                                                       const float* gamma, const float* beta, const float* shift,
-                                                       const void* bits, Addends add, NormSizes size, int silu,
-                                                       u32 threshold, float kept) {
+                                                       const float* inverses, const bf16* dy, const bf16* x, const float* gamma,
+                                                       const float* beta, const float* shift, const u8* bits,
+                                                       Addends add, NormSizes size, int silu, float kept) {
     extern __shared__ float shared[];
-    int channels = size.channels, slice = size.slice, per_group = size.per_group;
-    int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    int all = size.pixels / gridDim.y, part = threadIdx.x * 8 < slice ? all : 0, channel = blockIdx.x * slice + thread;
-    i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * channels + blockIdx.x * slice + threadIdx.x * 8;
+    if (gridDim.y > 1) cluster_arrive();
+    int channels = size.channels, slice = LANES ? 8 * LANES : size.slice, per_group = size.per_group;
+    if (LANES) silu = 1;
+    Share<LANES> share(size);
+    int thread = share.thread, channel = share.channel;
     uint4 kept_x[R], kept_d[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        int pixel = threadIdx.y + r * blockDim.y;
-        i64 at = image + (i64)pixel * channels;
-        kept_x[r] = pixel < part ? *(const uint4*)(x + at) : make_uint4(0, 0, 0, 0);
-        kept_d[r] = pixel < part ? *(const uint4*)(dy + at) : make_uint4(0, 0, 0, 0);
-        if (pixel < part && add.a) prefetch(add.a + at);
-        if (pixel < part && add.b) prefetch(add.b + at);
-        if (pixel < part && add.c) prefetch(add.c + at);
+        kept_x[r] = share.has(r) ? *(const uint4*)(x + share.at + r * share.hop) : nothing();
+        kept_d[r] = share.has(r) ? *(const uint4*)(dy + share.at + r * share.hop) : nothing();
     }
-    typedef typename Bits<R>::type Word;
-    u64 decided = 0;
-    if (threshold) {
-        i64 block = ((i64)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-        decided = ((const Word*)bits)[block * threads + thread];
+    if (bits) {
+        u32 keep[R];
+#pragma unroll
+        for (int r = 0; r < R; r++) keep[r] = share.has(r) ? bits[(share.at + r * share.hop) / 8] : 0;
+#pragma unroll
+        for (int r = 0; r < R; r++) drop(kept_d[r], keep[r]);
     }
-    float weight = 0.0f, inverse = 0.0f, center = 0.0f;
-    float half = silu ? 0.5f : 1.0f;
+#pragma unroll
+    for (int j = 0; j < ADDS; j++) {
+        if (!LANES && !add.from[j]) break;
+#pragma unroll
+        for (int r = 0; r < R; r++)
+            if (share.has(r)) prefetch(add.from[j] + share.at + r * share.hop);
+    }
+    float weight = 0.0f, inverse = 0.0f, center = 0.0f, half = silu ? 0.5f : 1.0f;
     if (thread < slice) {
         i64 group = (i64)blockIdx.z * (channels / per_group) + channel / per_group;
         weight = gamma[channel], inverse = inverses[group], center = means[group];
@@ -272,142 +138,162 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         shared[slice + thread] = half * beta[channel] - center * a;
     }
     __syncthreads();
-    float each[2][8];
+    // Of the gradient before SiLU, of its products with x, and of x.
+    constexpr int K = ADDS ? 2 : 3;
+    float each[K][8];
     {
         float a[8], b[8];
-        load<8>(shared + threadIdx.x * 8, a);
-        load<8>(shared + slice + threadIdx.x * 8, b);
+        load<8>(shared + threadIdx.x * 8 % slice, a);
+        load<8>(shared + slice + threadIdx.x * 8 % slice, b);
 #pragma unroll
-        for (int i = 0; i < 8; i++) each[0][i] = each[1][i] = 0.0f;
-        // The gradient before SiLU takes dy's place.
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) each[k][i] = 0.0f;
+        // The gradient before SiLU takes dy's place; it is twice as large.
 #pragma unroll
         for (int r = 0; r < R; r++) {
             float v[8], d[8];
             unpack8(kept_x[r], v);
             unpack8(kept_d[r], d);
-            if (threshold) {
-                u32 keep = (u32)(decided >> (8 * r));
-#pragma unroll
-                for (int i = 0; i < 8; i++) d[i] = keep & (1 << i) ? d[i] * kept : 0.0f;
-            }
             if (silu) {
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
-                    // With t = tanh h: sigmoid + z sigmoid (1 - sigmoid) = (1 + t + h (1 - t^2)) / 2.
-                    float h = a[i] * v[i] + b[i], t = fast_tanh(h);
-                    float bend = 0.5f + 0.5f * t, curve = 0.5f - 0.5f * t * t;
-                    d[i] *= bend + h * curve;
+                    // With t = tanh h: 2 (sigmoid + z sigmoid (1 - sigmoid)) = (1 + t) (1 + h (1 - t)).
+                    float h = a[i] * v[i] + b[i], t = fast_tanh(h), m = h * (1.0f - t) + 1.0f;
+                    d[i] *= m * t + m;
                 }
+                kept_d[r] = make_uint4(pack2(d[0], d[1]), pack2(d[2], d[3]), pack2(d[4], d[5]), pack2(d[6], d[7]));
             }
-            kept_d[r] = make_uint4(pack2(d[0], d[1]), pack2(d[2], d[3]), pack2(d[4], d[5]), pack2(d[6], d[7]));
 #pragma unroll
-            for (int i = 0; i < 8; i++) each[0][i] += d[i], each[1][i] += d[i] * v[i];
+            for (int i = 0; i < 8; i++) {
+                each[0][i] += d[i], each[1][i] += d[i] * v[i];
+                if (!ADDS) each[K - 1][i] += v[i];
+            }
         }
     }
     __syncthreads();
-    float *totals = channel_totals<2>(shared, each, slice), *products = totals + slice;
+    float *totals = channel_totals<K, LANES>(shared, each, slice, true), by = half * kept;
     float sum = 0.0f, product = 0.0f;
     if (thread < slice) {
-        sum = totals[thread];
-        // Of d and the normalised value.
-        product = (products[thread] - center * sum) * inverse;
+        sum = by * totals[thread];
+        // Of the gradient and the normalised value.
+        product = (by * totals[slice + thread] - center * sum) * inverse;
+        shared[thread] = weight * sum, shared[slice + thread] = weight * product;
     }
     __syncthreads();
-    if (thread < slice) totals[thread] = weight * sum, products[thread] = weight * product;
-    __syncthreads();
-    float constant = 0.0f, slope = 0.0f;
+    float* constants = shared + 2 * slice;
     if (thread < slice) {
         int first = thread / per_group * per_group;
-        float share = 1.0f / ((float)size.pixels * per_group), all = 0.0f, dot = 0.0f;
-        for (int j = first; j < first + per_group; j++) all += totals[j], dot += products[j];
+        float part = 1.0f / ((float)size.pixels * per_group), all = 0.0f, dot = 0.0f;
+        for (int j = first; j < first + per_group; j++) all += shared[j], dot += shared[slice + j];
         // dx = a d - inverse (mean(gamma d) + u mean(gamma d u)), u = (x - center) inverse
-        slope = -inverse * inverse * dot * share;
-        constant = -inverse * all * share - slope * center;
+        float slope = -inverse * inverse * dot * part, constant = -inverse * all * part - slope * center;
         if (blockIdx.y == 0) {
             i64 at = (i64)blockIdx.z * channels + channel, set = (i64)gridDim.z * channels;
             partials[at] = product;
             partials[set + at] = sum;
+            if (!ADDS) {
+                // The sum of dx over the pixels.
+                float total = inverse * weight * sum + slope * totals[2 * slice + thread] + constant * size.pixels;
+                if (dshift) dshift[at] = total;
+                if (sums) partials[2 * set + at] = total;
+            }
         }
+        constants[thread] = by * weight * inverse, constants[slice + thread] = slope;
+        constants[2 * slice + thread] = constant;
     }
-    __syncthreads();
-    if (thread < slice) shared[thread] = weight * inverse, shared[slice + thread] = slope, shared[2 * slice + thread] = constant;
     __syncthreads();
     float out[1][8];
-    {
-        float a[8], tilt[8], level[8];
-        load<8>(shared + threadIdx.x * 8, a);
-        load<8>(shared + slice + threadIdx.x * 8, tilt);
-        load<8>(shared + 2 * slice + threadIdx.x * 8, level);
+    if (ADDS) {
 #pragma unroll
         for (int i = 0; i < 8; i++) out[0][i] = 0.0f;
+    }
+    if (share.has(0)) {
+        float a[8], tilt[8], level[8];
+        load<8>(constants + threadIdx.x * 8, a);
+        load<8>(constants + slice + threadIdx.x * 8, tilt);
+        load<8>(constants + 2 * slice + threadIdx.x * 8, level);
         // Where this thread's channels go.
         int c = blockIdx.x * slice + threadIdx.x * 8, pitch = c < split ? split : channels - split;
-        bf16* to = c < split ? dx + c : second + (c - split);
-        to += ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * pitch;
-        constexpr int STRIDE = R < 4 ? R : 4;
+        bf16* to = (c < split ? dx + c : second + (c - split)) + (i64)share.pixel * pitch;
+        u32 hop = (LANES ? 256 / LANES : blockDim.y) * pitch;
+        constexpr int TOGETHER = R < 2 ? R : 2;
 #pragma unroll
-        for (int begin = 0; begin < R; begin += STRIDE) {
-            uint4 ready[STRIDE];
-            if (add.a) {
+        for (int begin = 0; begin < R; begin += TOGETHER) {
+            float d[TOGETHER][8];
 #pragma unroll
-                for (int r = 0; r < STRIDE; r++) {
-                    int pixel = threadIdx.y + (begin + r) * blockDim.y;
-                    if (pixel < part) ready[r] = *(const uint4*)(add.a + image + (i64)pixel * channels);
+            for (int r = 0; r < TOGETHER; r++) {
+                float v[8];
+                unpack8(kept_x[begin + r], v);
+                unpack8(kept_d[begin + r], d[r]);
+#pragma unroll
+                for (int i = 0; i < 8; i++) d[r][i] = a[i] * d[r][i] + (tilt[i] * v[i] + level[i]);
+            }
+#pragma unroll
+            for (int j = 0; j < ADDS; j++) {
+                if (!LANES && !add.from[j]) break;
+                const bf16* from = add.from[j] + share.at + begin * share.hop;
+                uint4 more[TOGETHER];
+#pragma unroll
+                for (int r = 0; r < TOGETHER; r++)
+                    more[r] = share.has(begin + r) ? *(const uint4*)(from + r * share.hop) : nothing();
+#pragma unroll
+                for (int r = 0; r < TOGETHER; r++) {
+                    float v[8];
+                    unpack8(more[r], v);
+#pragma unroll
+                    for (int i = 0; i < 8; i++) d[r][i] += add.by[j] * v[i];
                 }
             }
 #pragma unroll
-            for (int r = 0; r < STRIDE; r++) {
-                int pixel = threadIdx.y + (begin + r) * blockDim.y;
-                if (pixel >= part) break;
-                i64 at = image + (i64)pixel * channels;
-                float v[8], d[8];
-                unpack8(kept_x[begin + r], v);
-                unpack8(kept_d[begin + r], d);
+            for (int r = 0; r < TOGETHER; r++) {
+                if (!share.has(begin + r)) break;
+                store<8>(to + (begin + r) * hop, d[r]);
+                if (ADDS) {
 #pragma unroll
-                for (int i = 0; i < 8; i++) d[i] = a[i] * d[i] + (tilt[i] * v[i] + level[i]);
-                if (add.a) {
-                    unpack8(ready[r], v);
-#pragma unroll
-                    for (int i = 0; i < 8; i++) d[i] += add.by_a * v[i];
+                    for (int i = 0; i < 8; i++) out[0][i] += d[r][i];
                 }
-                if (add.b) add_pack(d, add.b, add.by_b, at);
-                if (add.c) add_pack(d, add.c, add.by_c, at);
-                store<8>(to + (i64)pixel * pitch, d);
-#pragma unroll
-                for (int i = 0; i < 8; i++) out[0][i] += d[i];
             }
         }
     }
-    if (dshift || sums) {
+    if (ADDS && sums) {
         __syncthreads();
-        totals = channel_totals<1>(shared, out, slice);
-        if (thread < slice && blockIdx.y == 0) {
-            i64 at = (i64)blockIdx.z * channels + channel, set = (i64)gridDim.z * channels;
-            if (dshift) dshift[at] = totals[thread];
-            if (sums) partials[2 * set + at] = totals[thread];
-        }
+        totals = channel_totals<1, LANES>(shared, out, slice, false);
+        i64 row = (i64)blockIdx.z * gridDim.y + blockIdx.y, before = 2 * (i64)gridDim.z * channels;
+        if (thread < slice) partials[before + row * channels + channel] = totals[thread];
     }
 }
 
-#define NORM_RESIDENT(R)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(256, R == 8 ? 3 : 4) norm_resident_##R(                               \
-        bf16* y, float* mean, float* inverse, void* bits, const bf16* x, const float* gamma, const float* beta,        \
+// The forward kernel and the gradient's with a number of addends, for R packs a thread.
+#define FORWARD(NAME, R, LANES, BLOCKS)                                                                                \
+    extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
+        bf16* y, float* mean, float* inverse, u8* bits, const bf16* x, const float* gamma, const float* beta,          \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
         await_previous();                                                                                              \
-        norm_resident<R>(y, mean, inverse, bits, x, gamma, beta, shift, NormSizes{pixels, channels, slice, per_group}, \
-                         epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                   \
+        norm_resident<R, LANES>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
+                                NormSizes{pixels, channels, slice, per_group}, epsilon, silu,                          \
+                                Mask{threshold, purpose, kept, seed, step});                                           \
     }
-#define NORM_RESIDENT_GRADIENT(R, BLOCKS)                                                                              \
-    extern "C" __global__ void __launch_bounds__(256, BLOCKS) norm_resident_gradient_##R(                              \
+#define GRADIENT(NAME, R, LANES, ADDS, BLOCKS)                                                                         \
+    extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
         const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
-        const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c, \
-        int pixels, int channels, int slice, int per_group, int silu, u32 threshold, float kept) {                     \
+        const u8* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c,   \
+        int pixels, int channels, int slice, int per_group, int silu, float kept) {                                    \
         await_previous();                                                                                              \
-        norm_resident_gradient<R>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, beta, shift, \
-                                  bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c},                                \
-                                  NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept);               \
+        norm_resident_gradient<R, LANES, ADDS>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, \
+                                               beta, shift, bits, Addends{{add_a, add_b, add_c}, {by_a, by_b, by_c}},  \
+                                               NormSizes{pixels, channels, slice, per_group}, silu, kept);             \
     }
-NORM_RESIDENT(1) NORM_RESIDENT(2) NORM_RESIDENT(4) NORM_RESIDENT(8)
-NORM_RESIDENT_GRADIENT(1, 4) NORM_RESIDENT_GRADIENT(2, 3) NORM_RESIDENT_GRADIENT(4, 2) NORM_RESIDENT_GRADIENT(8, 2)
+// For any cut.
+#define ANY(R, BLOCKS)                                                                                                 \
+    FORWARD(norm_resident_##R, R, 0, R == 8 ? 3 : 4)                                                                   \
+    GRADIENT(norm_resident_gradient_0_##R, R, 0, 0, BLOCKS)                                                            \
+    GRADIENT(norm_resident_gradient_3_##R, R, 0, 3, BLOCKS)
+// For 256 threads, LANES of them along the channels, and SiLU.
+#define KNOWN(R, LANES, BLOCKS)                                                                                        \
+    FORWARD(norm_resident_##R##x##LANES, R, LANES, R == 8 ? 3 : 4)                                                     \
+    GRADIENT(norm_resident_gradient_0_##R##x##LANES, R, LANES, 0, BLOCKS)                                              \
+    GRADIENT(norm_resident_gradient_1_##R##x##LANES, R, LANES, 1, BLOCKS)                                              \
+    GRADIENT(norm_resident_gradient_2_##R##x##LANES, R, LANES, 2, BLOCKS)

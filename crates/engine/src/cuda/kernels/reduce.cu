@@ -78,3 +78,25 @@ extern "C" __global__ void sum_middle_wide_bf16(float* out, const bf16* x, i64 m
         if (threadIdx.x == 0) out[(i64)blockIdx.y * parts + blockIdx.x] = sum * scale;                                 \
     }
 SUM_ROWS(float) SUM_ROWS(bf16)
+
+// Sums two or three sets over the images: dgamma and dbeta of [images, channels], and the sums of dx of [parts, channels].
+// Block (32, 8).
+extern "C" __global__ void norm_image_sums(float* first, float* second, float* third, const float* partials, int images,
+                                           int parts, int channels, float by_third) {
+    await_previous();
+    __shared__ float shared[8][32];
+    int set = blockIdx.y, channel = blockIdx.x * 32 + threadIdx.x, rows = set == 2 ? parts : images;
+    const float* from = partials + (i64)set * images * channels + channel;
+    float total = 0.0f;
+    if (channel < channels) {
+#pragma unroll 8
+        for (int row = threadIdx.y; row < rows; row += 8) total += from[(i64)row * channels];
+    }
+    shared[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y || channel >= channels) return;
+    for (int row = 1; row < 8; row++) total += shared[row][threadIdx.x];
+    if (set == 0) first[channel] = total;
+    if (set == 1) second[channel] = total;
+    if (set == 2) third[channel] = by_third * total;
+}

@@ -17,7 +17,7 @@ pub(super) fn chunks(x: &Shape) -> Option<usize> {
 impl Lowering<'_> {
     /// `y`, mean and inverse deviation.
     pub(super) fn group_norm(&mut self, options: &NormOptions, io: &Io) -> Result<()> {
-        if let (true, Some(cut)) = (io.half, self.resident(io.shapes[0], options)) {
+        if let (true, Some(cut)) = (io.half, self.resident(io.shapes[0], options, false)) {
             return self.resident_norm(&cut, options, io);
         }
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
@@ -59,7 +59,7 @@ impl Lowering<'_> {
     /// `dx`, `dgamma`, `dbeta` and, with a shift, `dshift`.
     pub(super) fn group_norm_gradient(&mut self, op: &GroupNormGradient, step: &Step, io: &Io) -> Result<()> {
         let options = &op.options;
-        if let (true, Some(cut)) = (self.half(step.inputs[3]), self.resident(io.shapes[3], options)) {
+        if let (true, Some(cut)) = (self.half(step.inputs[3]), self.resident(io.shapes[3], options, true)) {
             return self.resident_norm_gradient(&cut, op, io);
         }
         let Io { shapes, ins, outs, scratch, .. } = io;
