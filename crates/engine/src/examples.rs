@@ -102,8 +102,16 @@ pub const EXAMPLES: &[Example] = &[
         build: |g, v| g.group_norm(v[0], v[1], v[2], 4, 1e-6, false) },
     Example { name: "group norm with silu", inputs: &[&[2, 3, 2, 12], &[12], &[12]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 3, 1e-6, true) },
-    Example { name: "attention", inputs: &[&[2, 5, 6], &[2, 5, 6], &[2, 5, 6]], above: -2.0,
-        build: |g, v| g.attention(v[0], v[1], v[2], 0.7) },
+    Example { name: "conv with joined filters",
+        inputs: &[&[2, 3, 4, 8], &[8, 1, 1, 8], &[12, 1, 1, 8], &[12, 1, 1, 8], &[8], &[12], &[12]], above: -1.0,
+        build: |g, v| {
+            let rows = [g.reshape(v[1], [64])?, g.reshape(v[2], [96])?, g.reshape(v[3], [96])?];
+            let weight = g.concat(&rows)?;
+            let weight = g.reshape(weight, [32, 1, 1, 8])?;
+            let bias = g.concat(&v[4..])?;
+            g.conv2d(v[0], weight, Some(bias), Window::same(1))
+        } },
+    Example { name: "attention", inputs: &[&[2, 5, 18]], above: -2.0, build: |g, v| g.attention(v[0], 0.7) },
     Example { name: "linear", inputs: &[&[9, 5], &[7, 5], &[7]], above: -1.0,
         build: |g, v| g.linear(v[0], v[1], Some(v[2])) },
     Example { name: "matmul", inputs: &[&[3, 4, 5], &[3, 5, 2]], above: -1.0,

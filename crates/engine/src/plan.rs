@@ -40,6 +40,8 @@ pub struct Plan {
     steps: Vec<Step>,
     shapes: Vec<Shape>,
     places: Vec<Option<Place>>,
+    /// The tensor that each is, or is a part of.
+    roots: Vec<usize>,
     outputs: Vec<Var>,
     inputs: Vec<(String, Var)>,
     params: Vec<ParamSpec>,
@@ -71,9 +73,27 @@ pub(crate) struct Storage<'a> {
 
 impl Storage<'_> {
     fn size(&self, graph: &Graph, var: usize) -> usize {
-        let units = self.units[usize::from(graph.precision_at(var) == Precision::Half)];
-        graph.shape_at(var).numel() * units
+        graph.shape_at(var).numel() * self.units_of(graph, var)
     }
+
+    fn units_of(&self, graph: &Graph, var: usize) -> usize {
+        self.units[usize::from(graph.precision_at(var) == Precision::Half)]
+    }
+}
+
+/// Whether an operation writes nothing, since its output is its input under another shape, or as a parameter is stored
+/// besides.
+pub(crate) fn renames(node: &Node, graph: &Graph) -> bool {
+    let of_param = || matches!(graph.leaf(node.inputs[0]), Leaf::Param(_));
+    matches!(node.op, Op::Reshape(_)) || matches!(node.op, Op::Cast(_)) && of_param()
+}
+
+/// Where in its input an operation's output lies, if it is no more than a part of it: a piece of a single row.
+fn part(node: &Node, graph: &Graph) -> Option<usize> {
+    let Op::SliceChannels(op) = &node.op else { return None };
+    let shape = graph.shape(node.inputs[0]);
+    // Kernels take eight elements at a time.
+    (shape.last() == Some(&shape.numel()) && op.first.is_multiple_of(8)).then_some(op.first)
 }
 
 /// Memory that is needed from step `first` to step `last`.
@@ -127,15 +147,20 @@ impl Plan {
         }
         live.reverse();
 
-        // A reshape writes nothing: its output is its input under another shape.
         let mut root: Vec<usize> = (0..count).collect();
+        // Units from the root's beginning on.
+        let mut within = vec![0; count];
         let mut first = vec![0; count];
         let mut last = vec![0; count];
         let mut steps = Vec::new();
         for index in live {
             let node = &nodes[index];
-            if let Op::Reshape(_) = node.op {
-                root[node.outputs[0].index()] = root[node.inputs[0].index()];
+            let (input, output) = (node.inputs.first().map_or(0, |v| v.index()), node.outputs[0].index());
+            let computed = matches!(graph.leaf_at(root[input]), Leaf::Computed(_));
+            let part = part(node, graph).filter(|_| computed);
+            if renames(node, graph) || part.is_some() {
+                root[output] = root[input];
+                within[output] = within[input] + part.unwrap_or(0) * storage.units_of(graph, output);
                 continue;
             }
             let at = steps.len();
@@ -194,12 +219,16 @@ impl Plan {
             }
         }
         for index in 0..count {
-            places[index] = places[root[index]];
+            places[index] = match places[root[index]] {
+                Some(Place::Arena(offset)) => Some(Place::Arena(offset + within[index])),
+                place => place,
+            };
         }
         let plan = Plan {
             steps,
             shapes: (0..count).map(|i| graph.shape_at(i).clone()).collect(),
             places,
+            roots: root,
             outputs: outputs.to_vec(),
             inputs: graph.inputs().to_vec(),
             params: graph.params().iter().map(|(spec, _)| spec.clone()).collect(),
@@ -272,6 +301,11 @@ impl Plan {
     /// Where a tensor lives. Tensors that no planned step touches count as the arena's start; nobody reads them.
     pub(crate) fn place(&self, var: Var) -> Place {
         self.places[var.index()].unwrap_or(Place::Arena(0))
+    }
+
+    /// The tensor that `var` is under another shape, or a part of.
+    pub(crate) fn root(&self, var: Var) -> usize {
+        self.roots[var.index()]
     }
 
     pub(crate) fn outputs(&self) -> &[Var] {

@@ -3,7 +3,7 @@
 use softdiff_engine::cpu::Executor;
 use softdiff_engine::op::Window;
 use softdiff_engine::rng::Stream;
-use softdiff_engine::{Error, Graph, Init, Params, Plan, Result, Var};
+use softdiff_engine::{Error, Graph, Init, Params, Plan, Precision, Result, Var};
 
 /// A small network that uses every parallel kernel, its loss and its gradients.
 fn network(g: &mut Graph) -> Result<(Var, Vec<Var>)> {
@@ -20,7 +20,8 @@ fn network(g: &mut Graph) -> Result<(Var, Vec<Var>)> {
     let h = g.dropout(h, 0.1, 1)?;
     let h = g.fir_down(h, [1.0, 3.0, 3.0, 1.0])?;
     let tokens = g.reshape(h, [6, 64, 40])?;
-    let a = g.attention(tokens, tokens, tokens, 0.16)?;
+    let tokens = g.concat(&[tokens, tokens, tokens])?;
+    let a = g.attention(tokens, 0.16)?;
     let h2 = g.reshape(a, [6, 8, 8, 40])?;
     let h = g.concat(&[h, h2])?;
     let h = g.fir_up(h, [1.0, 3.0, 3.0, 1.0])?;
@@ -101,6 +102,39 @@ fn operations_that_no_output_needs_are_not_planned() {
     let y = g.silu(x).unwrap();
     g.square(y).unwrap();
     assert_eq!(Plan::new(&g, &[y]).unwrap().len(), 1);
+}
+
+#[test]
+fn joined_parameters_get_their_gradients_without_copies() {
+    let mut g = Graph::new();
+    let x = g.input("x", [2, 8]).unwrap();
+    let x = g.cast(x, Precision::Half).unwrap();
+    let mut rows = Vec::new();
+    for (name, outputs) in [("a", 3), ("b", 4)] {
+        let weight = g.param(name, [outputs, 8], Init::Uniform { bound: 1.0 }).unwrap();
+        let weight = g.cast(weight, Precision::Half).unwrap();
+        rows.push(g.reshape(weight, [outputs * 8]).unwrap());
+    }
+    let weight = g.concat(&rows).unwrap();
+    let weight = g.reshape(weight, [7, 8]).unwrap();
+    let y = g.linear(x, weight, None).unwrap();
+    let loss = g.sum_squares(y).unwrap();
+    let gradients = g.parameter_gradients(loss).unwrap();
+    let outputs = [gradients[0], gradients[1], y];
+    let plan = Plan::new(&g, &outputs).unwrap();
+    // The input's cast, the join, two products, and the way back from the loss: nothing else copies.
+    assert_eq!(plan.len(), 7, "{plan}");
+    let mut run = Executor::<f64>::new(plan);
+    let values: Vec<f64> = (0..16).map(|i| f64::from(i).sin()).collect();
+    run.set("x", &values).unwrap();
+    run.run(&Params::initialise(&g, 1), 0, 0).unwrap();
+    let y = run.get(y).unwrap();
+    for (gradient, first) in [(gradients[0], 0), (gradients[1], 3)] {
+        for (i, &found) in run.get(gradient).unwrap().iter().enumerate() {
+            let wanted: f64 = (0..2).map(|n| 2.0 * y[n * 7 + first + i / 8] * values[n * 8 + i % 8]).sum();
+            assert!((found - wanted).abs() < 1e-12, "{found} is not {wanted}");
+        }
+    }
 }
 
 #[test]

@@ -46,7 +46,8 @@ const CASES: &[(&str, &[&[usize]], Build)] = &[
     ("resize_up", &[&[2, 3, 9, 8]], |g, v| g.resize_bilinear(v[0], 20, 13, Align::HalfPixel)),
     ("resize_down", &[&[2, 3, 9, 8]], |g, v| g.resize_bilinear(v[0], 4, 5, Align::HalfPixel)),
     ("group_norm_silu", &[&[2, 12, 4, 5], &[12], &[12]], |g, v| g.group_norm(v[0], v[1], v[2], 3, 1e-6, true)),
-    ("attention", &[&[2, 7, 6], &[2, 7, 6], &[2, 7, 6]], |g, v| g.attention(v[0], v[1], v[2], 0.3)),
+    ("attention", &[&[2, 7, 6], &[2, 7, 6], &[2, 7, 6]],
+        |g, v| { let qkv = g.concat(v)?; g.attention(qkv, 0.3) }),
     ("linear", &[&[5, 7], &[4, 7], &[4]], |g, v| g.linear(v[0], v[1], Some(v[2]))),
 ];
 

@@ -71,19 +71,32 @@ pub fn pack<T: Scalar>(b: View<T>, depth: usize, columns: usize) -> Panels<T> {
 
 /// `out = alpha * a b`, where `a` is `m` x `depth` and `out` row-major `m` x `columns`.
 pub fn multiply<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
-    each_product(a, m, b, out, |out, value| *out = alpha * value);
+    multiply_into(alpha, a, m, b, out, b.columns);
+}
+
+/// As [`multiply`], where the rows of `out` begin `pitch` elements apart.
+pub fn multiply_into<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &mut [T], pitch: usize) {
+    each_product(a, m, b, out, pitch, |out, value| *out = alpha * value);
 }
 
 /// `out += a b`.
 pub fn multiply_add<T: Scalar>(a: View<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
-    each_product(a, m, b, out, |out, value| *out += value);
+    each_product(a, m, b, out, b.columns, |out, value| *out += value);
 }
 
 /// Hands each element of `out` and of `a b` to `store`.
 #[inline(always)]
-fn each_product<T: Scalar>(a: View<T>, m: usize, b: &Panels<T>, out: &mut [T], store: impl Fn(&mut T, T)) {
+fn each_product<T: Scalar>(
+    a: View<T>,
+    m: usize,
+    b: &Panels<T>,
+    out: &mut [T],
+    pitch: usize,
+    store: impl Fn(&mut T, T),
+) {
     let (depth, n) = (b.depth, b.columns);
-    assert!(out.len() == m * n && m > 0 && a.data.len() > (m - 1) * a.row_stride + (depth - 1) * a.col_stride);
+    assert!(m > 0 && pitch >= n && out.len() >= (m - 1) * pitch + n);
+    assert!(a.data.len() > (m - 1) * a.row_stride + (depth - 1) * a.col_stride);
     // The tile wants rows with consecutive values.
     let packed: Vec<T>;
     let (data, stride) = if a.col_stride == 1 {
@@ -104,7 +117,7 @@ fn each_product<T: Scalar>(a: View<T>, m: usize, b: &Panels<T>, out: &mut [T], s
             let column = panel * T::NR;
             let width = T::NR.min(n - column);
             for i in 0..height {
-                let to = (first + i) * n + column;
+                let to = (first + i) * pitch + column;
                 for (out, &value) in out[to..to + width].iter_mut().zip(&tile[i * T::NR..]) {
                     store(out, value);
                 }

@@ -4,6 +4,7 @@ use super::driver::Event;
 use super::lower::{Command, Lowering};
 use crate::error::Result;
 use crate::op::Op;
+use crate::plan::renames;
 use crate::{Graph, Node, Var};
 use std::collections::HashMap;
 
@@ -20,6 +21,8 @@ pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
         Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::SliceChannels(_) | Op::Unary(_) | Op::UnaryGradient(_) => {
             largest(&node.inputs).max(largest(&node.outputs)) <= SMALL
         }
+        // Joined parameters.
+        Op::Concat(_) => graph.shape(node.outputs[0]).len() == 1 && largest(&node.outputs) <= SMALL,
         _ => false,
     }
 }
@@ -39,7 +42,7 @@ pub(super) fn hoist(nodes: &mut Vec<Node>, graph: &Graph) {
         // Large ones stay behind the gradients that others wait for.
         let large =
             matches!(node.op, Op::Conv2dWeightGradient(_)) || matches!(&node.op, Op::Sum(op) if op.axes == (0..3));
-        let moves = runs_aside(node, graph) && !large || matches!(node.op, Op::Reshape(_));
+        let moves = runs_aside(node, graph) && !large || renames(node, graph);
         let place = if moves { ready } else { index };
         node.outputs.iter().for_each(|&v| {
             places.insert(v, place);
@@ -57,12 +60,11 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
     let mut starts = Vec::new();
     // Of steps aside that nobody has waited for yet: step, where it ends, what it wrote.
     let mut pending: Vec<(usize, usize)> = Vec::new();
-    let mut made_by: HashMap<crate::Place, usize> = HashMap::new();
+    let mut made_by: HashMap<usize, usize> = HashMap::new();
     for (index, step) in plan.steps().iter().enumerate() {
         starts.push(lowering.commands.len());
-        let places = |vars: &[Var]| vars.iter().map(|&v| plan.place(v)).collect::<Vec<_>>();
         // The latest step aside that must be done: it is late, or its result is read here.
-        let read = places(&step.inputs).iter().filter_map(|p| made_by.get(p).copied()).max();
+        let read = step.inputs.iter().filter_map(|&v| made_by.get(&plan.root(v)).copied()).max();
         let wanted = if step.aside { None } else { read };
         let late = index.checked_sub(plan.leeway());
         let due = pending.iter().rposition(|&(at, _)| Some(at) <= wanted.max(late) && wanted.max(late).is_some());
@@ -86,13 +88,8 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
             lowering.commands.push(Command::Back(event));
         }
         let sums = |var: Var| graph.shape(var).numel() == graph.shape(step.inputs[3]).last().copied().unwrap_or(0);
-        for &var in &step.outputs {
-            let (place, aside) = (plan.place(var), step.aside || ends_aside && sums(var));
-            if aside {
-                made_by.insert(place, index)
-            } else {
-                made_by.remove(&place)
-            };
+        for &var in step.outputs.iter().filter(|&&var| step.aside || ends_aside && sums(var)) {
+            made_by.insert(plan.root(var), index);
         }
     }
     if let Some((_, last)) = pending.pop() {

@@ -37,6 +37,7 @@ impl Session {
             b: from.address + 2 * (SIDE * SIDE) as u64,
             out: to.address,
             transpose: [false, true],
+            pitches: [SIDE; 3],
             strides: [0; 3],
             batch: 1,
             half: true,

@@ -37,6 +37,8 @@ pub(super) struct Gemm {
     pub b: Address,
     pub out: Address,
     pub transpose: [bool; 2],
+    /// Elements from one row of a stored matrix to the next: of `a`, `b`, `out`.
+    pub pitches: [usize; 3],
     /// Elements between the matrices of a batch; 0 repeats one.
     pub strides: [usize; 3],
     pub batch: usize,
@@ -89,7 +91,6 @@ impl Cublas {
             (false, true) => FAST_TF32,
             (false, false) => PEDANTIC,
         };
-        let (lda, ldb) = (if g.transpose[0] { g.m } else { g.k }, if g.transpose[1] { g.k } else { g.n });
         let beta = 0.0f32;
         // cuBLAS is column-major: it computes out^T = op(b)^T op(a)^T.
         // SAFETY: the caller's matrices are within live buffers; alpha and beta are read before the call returns.
@@ -104,16 +105,16 @@ impl Cublas {
                 &g.alpha,
                 g.b,
                 kind,
-                ldb as c_int,
+                g.pitches[1] as c_int,
                 g.strides[1] as i64,
                 g.a,
                 kind,
-                lda as c_int,
+                g.pitches[0] as c_int,
                 g.strides[0] as i64,
                 &beta,
                 g.out,
                 out_kind,
-                g.n as c_int,
+                g.pitches[2] as c_int,
                 g.strides[2] as i64,
                 g.batch as c_int,
                 compute,

@@ -5,6 +5,7 @@ mod convolution;
 mod norm;
 mod product;
 mod resident;
+mod rows;
 mod split;
 mod sum;
 
@@ -180,15 +181,19 @@ impl Lowering<'_> {
             Place::Arena(offset) => self.arena + offset as u64,
             Place::Input(index) => self.inputs[index],
             Place::Constant(index) => self.constants[index],
+            Place::Param(index) if self.half(var) => self.params[index].1,
             Place::Param(index) => self.params[index].0,
         }
     }
 
-    /// The address of a weight, in bf16 if its convolution wants that.
-    fn weight(&self, var: Var, half: bool) -> Address {
+    /// The address of a convolution's weight, in bf16 if it wants that.
+    fn weight(&self, step: &Step, half: bool) -> Result<Address> {
+        let var = step.inputs[1];
         match self.plan.place(var) {
-            Place::Param(index) if half => self.params[index].1,
-            _ => self.address(var),
+            Place::Param(index) if half => Ok(self.params[index].1),
+            Place::Param(index) => Ok(self.params[index].0),
+            _ if self.half(var) == half => Ok(self.address(var)),
+            _ => Err(self.unsupported(step, "mixes bf16 and f32; cast one")),
         }
     }
 
@@ -302,17 +307,11 @@ impl Lowering<'_> {
                 }
             }
             Op::Concat(_) => {
-                let width = out_shape.last().copied().unwrap_or(1);
-                let mut at = 0;
-                for (shape, &from) in shapes.iter().zip(ins) {
-                    let part = shape.last().copied().unwrap_or(1);
-                    self.copy_rows(half, n / width, part, (outs[0], at, width), (from, 0, part))?;
-                    at += part;
-                }
+                self.concat(&io)?;
             }
             Op::SliceChannels(op) => {
                 let width = shapes[0].last().copied().unwrap_or(1);
-                self.copy_rows(half, n / op.count, op.count, (outs[0], 0, op.count), (ins[0], op.first, width))?;
+                self.slice(&io, op.first, op.count, width)?;
             }
             Op::Expand(_) => {
                 let (Some(out), Some(x)) = (four(out_shape), four(shapes[0])) else {
@@ -388,35 +387,6 @@ impl Lowering<'_> {
             Op::Reshape(_) | Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {}
         }
         Ok(())
-    }
-
-    /// Copies `rows` rows of `width` elements; each side is (address, first element, elements per row).
-    fn copy_rows(
-        &mut self,
-        half: bool,
-        rows: usize,
-        width: usize,
-        to: (Address, usize, usize),
-        from: (Address, usize, usize),
-    ) -> Result<()> {
-        let element = if half { 2 } else { 4 };
-        let whole = [width, to.1, to.2, from.1, from.2].iter().all(|n| n * element % 16 == 0);
-        let (name, unit) = if whole {
-            ("uint4", 16 / element)
-        } else if half {
-            ("u16", 1)
-        } else {
-            ("u32", 1)
-        };
-        let arguments = [
-            to.0 + (to.1 * element) as u64,
-            from.0 + (from.1 * element) as u64,
-            rows as u64,
-            (width / unit) as u64,
-            (to.2 / unit) as u64,
-            (from.2 / unit) as u64,
-        ];
-        self.each(&format!("copy_rows_{name}"), rows * width / unit, &arguments)
     }
 
     /// Uploads sparse taps: addresses of starts, sources and weights.

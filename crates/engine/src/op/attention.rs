@@ -1,44 +1,57 @@
 //! Single-head attention over a sequence of pixels.
 
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same};
-use crate::cpu::gemm::{View, dot, multiply, pack};
+use crate::cpu::gemm::{View, dot, multiply, multiply_into, pack};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
 use crate::{Graph, Node, Precision, Scalar, Shape, Var};
 use rayon::prelude::*;
 
-/// `softmax(scale q k^T) v` for `q, k, v [n, tokens, c]`; also gives the log of each row's sum, for the reverse pass.
+/// `softmax(scale q k^T) v` for `[n, tokens, 3 c]`: channels of queries, keys, values. Also gives the log of each row's
+/// sum, for the reverse pass.
 #[derive(Clone, Debug)]
 pub struct Attention {
     pub(crate) scale: f64,
 }
 
-/// `dq, dk, dv` from `q, k, v`, the output, the row logarithms and the output's gradient.
+/// The gradient of queries, keys and values, from these, the output, the row logarithms and the output's gradient.
 #[derive(Clone, Debug)]
 pub struct AttentionGradient {
     pub(crate) scale: f64,
 }
 
 impl Graph {
-    /// `softmax(scale q k^T) v` for `q, k, v [n, tokens, c]`.
-    pub fn attention(&mut self, q: Var, k: Var, v: Var, scale: f64) -> Result<Var> {
-        self.apply1(Attention { scale }, &[q, k, v])
+    /// `softmax(scale q k^T) v` for `[n, tokens, 3 c]`: `c` channels of queries, then of keys, then of values.
+    pub fn attention(&mut self, qkv: Var, scale: f64) -> Result<Var> {
+        self.apply1(Attention { scale }, &[qkv])
     }
 }
 
-fn sizes(inputs: &[Shape]) -> Result<[usize; 3], String> {
-    let [n, t, c] = expect_dims("the query", &inputs[0])?;
-    inputs[1..].iter().try_for_each(|s| expect_same("query, key and value", &inputs[0], s))?;
-    Ok([n, t, c])
+/// Images, tokens and channels of the output.
+pub(crate) fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
+    let [n, t, width] = expect_dims("the input", qkv)?;
+    if !width.is_multiple_of(3) {
+        return Err(format!("{width} channels are not queries, keys and values of one width"));
+    }
+    Ok([n, t, width / 3])
+}
+
+fn known(qkv: &Shape) -> [usize; 3] {
+    sizes(qkv).expect("shapes were checked at building time")
+}
+
+/// Queries, keys and values of one image.
+fn parts<T: Scalar>(qkv: &[T], c: usize) -> [View<'_, T>; 3] {
+    [0, 1, 2].map(|part| View::rows(qkv, 3 * c).from(0, part * c))
 }
 
 impl Operation for Attention {
     const NAME: &'static str = "attention";
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
-        let inputs: [Shape; 3] = expect_inputs(inputs)?;
-        let [n, t, _] = sizes(&inputs)?;
-        Ok(vec![inputs[0].clone(), [n, t].into()])
+        let [qkv] = expect_inputs(inputs)?;
+        let [n, t, c] = sizes(&qkv)?;
+        Ok(vec![[n, t, c].into(), [n, t].into()])
     }
 
     fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
@@ -49,27 +62,25 @@ impl Operation for Attention {
         let (Some(dy), None) = (dy[0], dy[1]) else {
             return Err(Error::NoGradient("only attention's output may be differentiated".into()));
         };
-        let mut inputs = node.inputs.clone();
-        inputs.extend([node.outputs[0], node.outputs[1], dy]);
-        let gradients = g.apply(AttentionGradient { scale: self.scale }, &inputs)?;
-        Ok(gradients.into_iter().map(Some).collect())
+        let inputs = [node.inputs[0], node.outputs[0], node.outputs[1], dy];
+        Ok(vec![Some(g.apply1(AttentionGradient { scale: self.scale }, &inputs)?)])
     }
 
     fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
-        4 * inputs[0].numel() as u64 * inputs[0][1] as u64
+        let [n, t, c] = known(inputs[0]).map(|size| size as u64);
+        4 * n * t * t * c
     }
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
-        let [_, t, c] = call.input_shapes[0].dims().expect("shapes were checked at building time");
+        let [_, t, c] = known(call.input_shapes[0]);
         let scale = T::from_f64(self.scale);
         let [out, logs] = &mut *call.outputs else { return };
-        let (q, k, v) = (call.inputs[0], call.inputs[1], call.inputs[2]);
-        out.par_chunks_mut(t * c).zip(logs.par_chunks_mut(t)).enumerate().for_each(|(n, (out, logs))| {
-            let one = n * t * c..(n + 1) * t * c;
-            let keys = pack(View::rows(&k[one.clone()], c).transposed(), c, t);
-            let values = pack(View::rows(&v[one.clone()], c), t, c);
+        let images = call.inputs[0].par_chunks(3 * t * c);
+        out.par_chunks_mut(t * c).zip(logs.par_chunks_mut(t)).zip(images).for_each(|((out, logs), qkv)| {
+            let [q, k, v] = parts(qkv, c);
+            let (keys, values) = (pack(k.transposed(), c, t), pack(v, t, c));
             let mut scores = vec![T::ZERO; t * t];
-            multiply(scale, View::rows(&q[one], c), t, &keys, &mut scores);
+            multiply(scale, q, t, &keys, &mut scores);
             for (row, log) in scores.chunks_exact_mut(t).zip(logs) {
                 *log = softmax(row);
             }
@@ -103,39 +114,40 @@ impl Operation for AttentionGradient {
     const DIFFERENTIABLE: bool = false;
 
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
-        let inputs: [Shape; 6] = expect_inputs(inputs)?;
-        let [n, t, _] = sizes(&inputs[..3])?;
-        expect_same("output and query", &inputs[3], &inputs[0])?;
-        expect_same("row logarithms", &inputs[4], &[n, t].into())?;
-        expect_same("gradient and query", &inputs[5], &inputs[0])?;
-        Ok(vec![inputs[0].clone(); 3])
+        let [qkv, out, logs, dy] = expect_inputs(inputs)?;
+        let [n, t, c] = sizes(&qkv)?;
+        expect_same("output and values", &out, &[n, t, c].into())?;
+        expect_same("row logarithms", &logs, &[n, t].into())?;
+        expect_same("gradient and output", &dy, &out)?;
+        Ok(vec![qkv])
     }
 
     fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
-        10 * inputs[0].numel() as u64 * inputs[0][1] as u64
+        let [n, t, c] = known(inputs[0]).map(|size| size as u64);
+        10 * n * t * t * c
     }
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
-        let [_, t, c] = call.input_shapes[0].dims().expect("shapes were checked at building time");
+        let [_, t, c] = known(call.input_shapes[0]);
         let scale = T::from_f64(self.scale);
-        let [q, k, v, out, logs, dy] = call.inputs[..] else { return };
-        let [dq, dk, dv] = &mut *call.outputs else { return };
-        let chunks = dq.par_chunks_mut(t * c).zip(dk.par_chunks_mut(t * c)).zip(dv.par_chunks_mut(t * c));
-        chunks.enumerate().for_each(|(n, ((dq, dk), dv))| {
-            let one = n * t * c..(n + 1) * t * c;
-            let [q, k, v, dy, out] = [q, k, v, dy, out].map(|x| &x[one.clone()]);
+        let [qkv, out, logs, dy] = call.inputs[..] else { return };
+        call.outputs[0].par_chunks_mut(3 * t * c).enumerate().for_each(|(n, dqkv)| {
+            let [q, k, v] = parts(&qkv[n * 3 * t * c..][..3 * t * c], c);
+            let [dy, out] = [dy, out].map(|x| &x[n * t * c..][..t * c]);
             let mut weights = vec![T::ZERO; t * t];
-            multiply(scale, View::rows(q, c), t, &pack(View::rows(k, c).transposed(), c, t), &mut weights);
+            multiply(scale, q, t, &pack(k.transposed(), c, t), &mut weights);
             // dP = dO V^T
             let mut slopes = vec![T::ZERO; t * t];
-            multiply(T::ONE, View::rows(dy, c), t, &pack(View::rows(v, c).transposed(), c, t), &mut slopes);
+            multiply(T::ONE, View::rows(dy, c), t, &pack(v.transposed(), c, t), &mut slopes);
             for (row, (weights, slopes)) in weights.chunks_exact_mut(t).zip(slopes.chunks_exact_mut(t)).enumerate() {
                 let delta = dot(&dy[row * c..][..c], &out[row * c..][..c]);
                 score_slopes(weights, slopes, logs[n * t + row], delta);
             }
-            multiply(T::ONE, View::rows(&weights, t).transposed(), t, &pack(View::rows(dy, c), t, c), dv);
-            multiply(scale, View::rows(&slopes, t), t, &pack(View::rows(k, c), t, c), dq);
-            multiply(scale, View::rows(&slopes, t).transposed(), t, &pack(View::rows(q, c), t, c), dk);
+            let (weights, slopes) = (View::rows(&weights, t), View::rows(&slopes, t));
+            multiply_into(scale, slopes, t, &pack(k, t, c), dqkv, 3 * c);
+            multiply_into(scale, slopes.transposed(), t, &pack(q, t, c), &mut dqkv[c..], 3 * c);
+            let dy = pack(View::rows(dy, c), t, c);
+            multiply_into(T::ONE, weights.transposed(), t, &dy, &mut dqkv[2 * c..], 3 * c);
         });
     }
 }

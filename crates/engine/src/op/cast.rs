@@ -31,9 +31,9 @@ impl Operation for Cast {
         vec![self.to]
     }
 
-    fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
-        let back = g.precision(node.inputs[0]);
-        Ok(vec![Some(g.cast(only(dy)?, back)?)])
+    // Whoever takes the gradient casts it, unless it may be stored as it is.
+    fn gradient(&self, _: &mut Graph, _: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
+        Ok(vec![Some(only(dy)?)])
     }
 
     fn run<T: Scalar>(&self, call: &mut Call<T>) {

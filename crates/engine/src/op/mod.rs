@@ -3,7 +3,7 @@
 //! To add one: write its struct with [`Operation`], name it in the list at the end of this file, and give an example
 //! in `examples.rs` (the tests fail until there is one).
 
-mod attention;
+pub(crate) mod attention;
 mod cast;
 mod concat;
 mod conv;

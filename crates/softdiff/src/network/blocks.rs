@@ -192,17 +192,22 @@ impl<'a> Builder<'a> {
     /// Single-head self-attention over all pixels.
     pub fn attention(&mut self, x: Var) -> Result<Var> {
         let Some([batch, height, width, channels]) = self.graph.shape(x).dims() else {
-            return self.graph.attention(x, x, x, 1.0);
+            return self.graph.attention(x, 1.0);
         };
         let normal = self.norm(x, "norm.", "GroupNorm_0.", false)?;
-        let tokens = [batch, height * width, channels];
-        let mut projections = Vec::new();
-        for (name, official) in [("query.", "NIN_0."), ("key.", "NIN_1."), ("value.", "NIN_2.")] {
-            let projected = self.network_in_network(normal, [name, official], channels, 0.1)?;
-            projections.push(self.graph.reshape(projected, tokens)?);
+        // Three matrices with names of their own, but one convolution.
+        let (mut weights, mut biases) = (Vec::new(), Vec::new());
+        for names in [["query.", "NIN_0."], ["key.", "NIN_1."], ["value.", "NIN_2."]] {
+            let (weight, bias) = self.matrix_params(normal, names, channels, 0.1)?;
+            let weight = self.graph.cast(weight, self.graph.precision(normal))?;
+            weights.push(self.graph.reshape(weight, [channels * channels])?);
+            biases.push(bias);
         }
-        let scale = 1.0 / (channels as f64).sqrt();
-        let mixed = self.graph.attention(projections[0], projections[1], projections[2], scale)?;
+        let (weight, bias) = (self.graph.concat(&weights)?, self.graph.concat(&biases)?);
+        let weight = self.graph.reshape(weight, [3 * channels, 1, 1, channels])?;
+        let joined = self.graph.conv2d(normal, weight, Some(bias), Window::same(1))?;
+        let tokens = self.graph.reshape(joined, [batch, height * width, 3 * channels])?;
+        let mixed = self.graph.attention(tokens, 1.0 / (channels as f64).sqrt())?;
         let mixed = self.graph.reshape(mixed, [batch, height, width, channels])?;
         let (weight, bias) = self.matrix_params(mixed, ["out.", "NIN_3."], channels, 0.0)?;
         self.graph.residual_conv2d(mixed, weight, Some(bias), x, Window::same(1), FRAC_1_SQRT_2)

@@ -8,26 +8,27 @@
 #define LOG2_E 1.44269504f
 #define LN_2 0.693147181f
 
-// The output and the logarithms of the rows' sums. Grid: (tiles of ROWS tokens, images).
+// The output and the logarithms of the rows' sums, from tokens of C queries, C keys and C values.
+// Grid: (tiles of ROWS tokens, images).
 template <int ROWS, int WIDTH, int C>
-__device__ __forceinline__ void attention(bf16* out, float* logs, const bf16* q, const bf16* k, const bf16* v,
-                                          int tokens, float scale) {
+__device__ __forceinline__ void attention(bf16* out, float* logs, const bf16* qkv, int tokens, float scale) {
     using Block = Block<ROWS, WIDTH, C>;
-    constexpr int NS = Block::NS, NO = Block::NO, SCORES = C / 32;
+    constexpr int NS = Block::NS, NO = Block::NO, THREE = Block::THREE, SCORES = C / 32;
     extern __shared__ uint4 shared[];
     Block block(shared);
     // Of each row, by warp.
     float *most = block.numbers(), *totals = most + 4 * ROWS;
     int first = blockIdx.x * ROWS, rows = tokens - first;
     i64 image = (i64)blockIdx.y * tokens;
-    q += (image + first) * C, out += (image + first) * C, k += image * C, v += image * C, logs += image + first;
+    const bf16 *q = qkv + (image + first) * THREE, *k = qkv + image * THREE + C, *v = k + C;
+    out += (image + first) * C, logs += image + first;
 
     int parts = (tokens + 31) / 32, fetched = 0;
     auto fetch = [&]() {
         if (fetched < SCORES)
-            block.fetch_rows(q, rows, k, tokens, fetched);
+            block.template fetch_rows<THREE>(q, rows, k, tokens, fetched);
         else if (fetched < SCORES + parts)
-            block.fetch_tokens(v, tokens, fetched - SCORES);
+            block.template fetch_tokens<THREE>(v, tokens, fetched - SCORES);
         fetched++;
     };
     auto advance = [&](int) { block.advance(fetch); };
@@ -71,7 +72,7 @@ __device__ __forceinline__ void attention(bf16* out, float* logs, const bf16* q,
 
     float o[4][NO][4];
     multiply_chunks(o, parts, [&](Factors<NO>& f, int i, int half) { block.load_weights(f, i, half); }, advance);
-    block.write(out, o, rows, [&](int i) {
+    block.template write<C>(out, o, rows, [&](int i) {
         int row = block.my_row(i);
         float total = totals[row] + totals[ROWS + row] + totals[2 * ROWS + row] + totals[3 * ROWS + row];
         if (row < rows && block.column == 0 && block.lane % 4 == 0) logs[row] = LN_2 * (top_of(row) + log2f(total));
@@ -82,19 +83,19 @@ __device__ __forceinline__ void attention(bf16* out, float* logs, const bf16* q,
 // The gradients of keys and values, and those of the scores before scaling, [image, key, query], from which a product
 // makes the queries'. Here keys are rows and queries columns. Grid: (tiles of ROWS keys, images).
 template <int ROWS, int WIDTH, int C>
-__device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slopes, const bf16* q, const bf16* k,
-                                                   const bf16* v, const bf16* out, const float* logs, const bf16* dy,
-                                                   int tokens, float scale) {
+__device__ __forceinline__ void attention_gradient(bf16* dqkv, bf16* slopes, const bf16* qkv, const bf16* out,
+                                                   const float* logs, const bf16* dy, int tokens, float scale) {
     using Block = Block<ROWS, WIDTH, C>;
-    constexpr int NS = Block::NS, NO = Block::NO, THREADS = Block::THREADS, SCORES = C / 32;
+    constexpr int NS = Block::NS, NO = Block::NO, THREADS = Block::THREADS, THREE = Block::THREE, SCORES = C / 32;
     extern __shared__ uint4 shared[];
     Block block(shared);
     // Of each column.
     float *log = block.numbers(), *delta = log + WIDTH;
     int first = blockIdx.x * ROWS, rows = tokens - first;
     i64 image = (i64)blockIdx.y * tokens;
-    k += (image + first) * C, v += (image + first) * C, dk += (image + first) * C, dv += (image + first) * C;
-    q += image * C, out += image * C, dy += image * C, logs += image, slopes += (image + first) * tokens;
+    const bf16 *q = qkv + image * THREE, *k = qkv + (image + first) * THREE + C, *v = k + C;
+    bf16 *dk = dqkv + (image + first) * THREE + C, *dv = dk + C;
+    out += image * C, dy += image * C, logs += image, slopes += (image + first) * tokens;
     // Beyond the last query weights are zero.
     for (int i = threadIdx.x; i < WIDTH; i += THREADS)
         log[i] = i < tokens ? LOG2_E * logs[i] : __int_as_float(0x7F800000);
@@ -102,13 +103,15 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
     // Keys and queries for the scores, dy for dv; values and dy for the weights' gradients, queries for dk.
     int parts = (tokens + 31) / 32, fetched = 0;
     auto fetch = [&]() {
-        bool second = fetched >= SCORES + parts;
-        int i = second ? fetched - SCORES - parts : fetched;
+        int i = fetched++, again = i - SCORES - parts;
         if (i < SCORES)
-            block.fetch_rows(second ? v : k, rows, second ? dy : q, tokens, i);
-        else if (i < SCORES + parts)
-            block.fetch_tokens(second ? q : dy, tokens, i - SCORES);
-        fetched++;
+            block.template fetch_rows<THREE>(k, rows, q, tokens, i);
+        else if (again < 0)
+            block.template fetch_tokens<C>(dy, tokens, i - SCORES);
+        else if (again < SCORES)
+            block.template fetch_rows<C>(v, rows, dy, tokens, again);
+        else if (again < SCORES + parts)
+            block.template fetch_tokens<THREE>(q, tokens, again - SCORES);
     };
     auto advance = [&](int) { block.advance(fetch); };
     auto load_rows = [&](Factors<NS>& f, int, int half) { block.load_rows(f, half); };
@@ -157,7 +160,7 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
         advance(i);
         load_outputs(i + 1);
     });
-    block.write(dv, d, rows, [](int) { return 1.0f; });
+    block.template write<THREE>(dv, d, rows, [](int) { return 1.0f; });
 
     multiply_chunks(s, SCORES, load_rows, advance);
     // P (dP - delta), where the weights were: each thread finds its own there.
@@ -174,7 +177,7 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
     __syncthreads();
 
     multiply_chunks(d, parts, load_weights, advance);
-    block.write(dk, d, rows, [=](int) { return scale; });
+    block.template write<THREE>(dk, d, rows, [=](int) { return scale; });
     const char* weights = block.memory + STAGES * Block::STAGE;
     for (int i = threadIdx.x; i < ROWS * WIDTH / 8; i += THREADS) {
         int row = i / (WIDTH / 8), eight = i % (WIDTH / 8);
@@ -185,15 +188,15 @@ __device__ __forceinline__ void attention_gradient(bf16* dk, bf16* dv, bf16* slo
 
 #define ATTENTION(ROWS, WIDTH, C)                                                                                      \
     extern "C" __global__ void __launch_bounds__(2 * ROWS) attention_##ROWS##_##WIDTH##_##C(                           \
-        bf16* out, float* logs, const bf16* q, const bf16* k, const bf16* v, int tokens, float scale) {                \
+        bf16* out, float* logs, const bf16* qkv, int tokens, float scale) {                                            \
         await_previous();                                                                                              \
-        attention<ROWS, WIDTH, C>(out, logs, q, k, v, tokens, scale);                                                  \
+        attention<ROWS, WIDTH, C>(out, logs, qkv, tokens, scale);                                                      \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(2 * ROWS) attention_gradient_##ROWS##_##WIDTH##_##C(                  \
-        bf16* dk, bf16* dv, bf16* slopes, const bf16* q, const bf16* k, const bf16* v, const bf16* out,                \
-        const float* logs, const bf16* dy, int tokens, float scale) {                                                  \
+        bf16* dqkv, bf16* slopes, const bf16* qkv, const bf16* out, const float* logs, const bf16* dy, int tokens,     \
+        float scale) {                                                                                                 \
         await_previous();                                                                                              \
-        attention_gradient<ROWS, WIDTH, C>(dk, dv, slopes, q, k, v, out, logs, dy, tokens, scale);                     \
+        attention_gradient<ROWS, WIDTH, C>(dqkv, slopes, qkv, out, logs, dy, tokens, scale);                           \
     }
 // CHANNELS is defined by who compiles, so that each number of them is a program of its own.
 #define ATTENTION_OF(ROWS, WIDTH, C) ATTENTION(ROWS, WIDTH, C)

@@ -47,16 +47,16 @@ template <int UNITS> __device__ __forceinline__ u32 place(int row, int unit) {
     return (row * UNITS + (unit ^ (UNITS == 4 ? row / 2 % 4 : row % 8))) * 16;
 }
 
-// A tile from rows of C channels, of which the first `rows` are there.
-template <int COUNT, int UNITS, int C, int THREADS>
+// A tile from rows PITCH apart, of which the first `rows` are there.
+template <int COUNT, int UNITS, int PITCH, int THREADS>
 __device__ __forceinline__ void fetch_tile(u32 to, const bf16* from, int rows) {
     constexpr int STEP = THREADS / UNITS;
     int row = threadIdx.x / UNITS, unit = threadIdx.x % UNITS;
-    from += row * C + 8 * unit;
+    from += row * PITCH + 8 * unit;
     // Rows eight apart have their units in the same order.
 #pragma unroll
     for (int i = 0; i < COUNT; i += STEP)
-        fetch16(to + place<UNITS>(row + i % 8, unit) + 16 * UNITS * (i - i % 8), from + i * C, row + i < rows);
+        fetch16(to + place<UNITS>(row + i % 8, unit) + 16 * UNITS * (i - i % 8), from + i * PITCH, row + i < rows);
 }
 
 // Half a chunk of both factors: 64 rows by 16, 16 by 8 NT columns.
@@ -136,6 +136,8 @@ template <int ROWS, int WIDTH, int C> struct Block {
     static constexpr int THREADS = 2 * ROWS, STAGE = 64 * (ROWS + WIDTH > C ? ROWS + WIDTH : C);
     // Eights of columns of a warp: among the scores, among the channels.
     static constexpr int NS = WIDTH / 32, NO = C / 32;
+    // From token to token where queries, keys and values are together.
+    static constexpr int THREE = 3 * C;
     char* memory;
     u32 stages, to, at;
     int lane, column, row;
@@ -153,13 +155,14 @@ template <int ROWS, int WIDTH, int C> struct Block {
     }
     __device__ __forceinline__ int my_column(int eight) const { return column * (WIDTH / 4) + 8 * eight + lane % 4 * 2; }
 
-    // Chunk i of rows `a` by columns `b`, and of weights by tokens `x`.
+    // Chunk i of rows `a` (of queries, keys or values) by columns `b`, and of weights by tokens `x`.
+    template <int PITCH>
     __device__ __forceinline__ void fetch_rows(const bf16* a, int rows, const bf16* b, int tokens, int i) const {
-        fetch_tile<ROWS, 4, C, THREADS>(to, a + 32 * i, rows);
-        fetch_tile<WIDTH, 4, C, THREADS>(to + 64 * ROWS, b + 32 * i, tokens);
+        fetch_tile<ROWS, 4, THREE, THREADS>(to, a + 32 * i, rows);
+        fetch_tile<WIDTH, 4, PITCH, THREADS>(to + 64 * ROWS, b + 32 * i, tokens);
     }
-    __device__ __forceinline__ void fetch_tokens(const bf16* x, int tokens, int i) const {
-        fetch_tile<32, C / 8, C, THREADS>(to, x + 32 * i * C, tokens - 32 * i);
+    template <int PITCH> __device__ __forceinline__ void fetch_tokens(const bf16* x, int tokens, int i) const {
+        fetch_tile<32, C / 8, PITCH, THREADS>(to, x + 32 * i * PITCH, tokens - 32 * i);
     }
     __device__ __forceinline__ void load_rows(Factors<NS>& factors, int half) const {
         factors.load_rows(at + 64 * row, at + 64 * (ROWS + column * (WIDTH / 4)), half);
@@ -184,7 +187,7 @@ template <int ROWS, int WIDTH, int C> struct Block {
         to = after(to), at = after(at);
     }
     // Rows times factor(i), of which the first `rows` are there.
-    template <class Factor>
+    template <int PITCH, class Factor>
     __device__ __forceinline__ void write(bf16* out, const float (&sum)[4][NO][4], int rows, Factor factor) const {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -195,7 +198,7 @@ template <int ROWS, int WIDTH, int C> struct Block {
                 const float* two = &sum[i / 2][j][i % 2 * 2];
                 packed[j] = pack2(two[0] * f, two[1] * f);
             }
-            store_row(out + my_row(i) * C + column * (C / 4), packed, my_row(i) < rows);
+            store_row(out + my_row(i) * PITCH + column * (C / 4), packed, my_row(i) < rows);
         }
     }
 };

@@ -129,6 +129,22 @@ CAST(float, bf16, 1) CAST(float, bf16, 8) CAST(bf16, float, 1) CAST(bf16, float,
     }
 COPY(uint4) COPY(u16) COPY(u32)
 
+// Rows of up to three parts, one beside the other.
+#define JOIN(U)                                                                                                        \
+    extern "C" __global__ void join_rows_##U(U* out, i64 rows, i64 pitch, const U* a, int wa, const U* b, int wb,      \
+                                             const U* c, int wc) {                                                     \
+        await_previous();                                                                                              \
+        int width = wa + wb + wc;                                                                                      \
+        FOR_EACH(i, rows * width) {                                                                                    \
+            u32 row = (u32)i / (u32)width, column = (u32)i % (u32)width;                                               \
+            const U* x = column < wa        ? a + (i64)row * wa + column                                               \
+                         : column < wa + wb ? b + (i64)row * wb + (column - wa)                                        \
+                                            : c + (i64)row * wc + (column - wa - wb);                                  \
+            out[row * pitch + column] = *x;                                                                            \
+        }                                                                                                              \
+    }
+JOIN(uint4) JOIN(u16) JOIN(u32)
+
 #define EXPAND(T)                                                                                                      \
     extern "C" __global__ void expand_##T(T* out, const T* x, i64 n, int n1, int n2, int n3, i64 s0, i64 s1, i64 s2,   \
                                           i64 s3) {                                                                    \

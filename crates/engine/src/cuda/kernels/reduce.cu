@@ -37,6 +37,8 @@ __device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, i
     const T* base = x + (i64)blockIdx.z * middle * inner;
     float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (column < inner)
+        // Several loads on their way.
+#pragma unroll 4
         for (i64 row = first + threadIdx.y; row < last; row += blockDim.y) {
             float v[8];
             load<8>(base + row * inner + column, v);

@@ -2,8 +2,9 @@
 
 use super::{Io, Lowering, float};
 use crate::Shape;
-use crate::cuda::driver::Chip;
+use crate::cuda::driver::{Address, Chip};
 use crate::error::Result;
+use crate::op::attention::sizes;
 
 /// How attention on the chip is cut: a block has some tokens as rows, and room for all as columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,9 +15,9 @@ pub(in crate::cuda) struct OnChip {
 }
 
 impl OnChip {
-    /// The cut for `q [n, tokens, c]`, if there is one.
-    pub fn of(q: &Shape, half: bool, chip: Chip) -> Option<OnChip> {
-        let [_, tokens, channels] = q.dims()?;
+    /// The cut for `qkv [n, tokens, 3 c]`, if there is one.
+    pub fn of(qkv: &Shape, half: bool, chip: Chip) -> Option<OnChip> {
+        let [_, tokens, channels] = sizes(qkv).ok()?;
         let modern = half && chip.capability.0 >= 8;
         modern.then(|| OnChip::new(tokens, channels, chip.shared)).flatten()
     }
@@ -41,15 +42,21 @@ impl OnChip {
 }
 
 /// Bytes of scratch memory.
-pub(super) fn scratch(q: &Shape, gradient: bool, half: bool, chip: Chip) -> usize {
+pub(super) fn scratch(qkv: &Shape, gradient: bool, half: bool, chip: Chip) -> usize {
     let element = if half { 2 } else { 4 };
-    let squares = match (OnChip::of(q, half, chip), gradient) {
+    let squares = match (OnChip::of(qkv, half, chip), gradient) {
         (Some(_), false) => 0,
         (Some(_), true) => element,
         (None, false) => 4 + element,
         (None, true) => 8 + 2 * element,
     };
-    q[0] * q[1] * q[1] * squares
+    qkv[0] * qkv[1] * qkv[1] * squares
+}
+
+/// Queries, keys and values: where each begins, and the elements from row to row.
+fn parts(qkv: Address, c: usize, half: bool) -> [(Address, usize); 3] {
+    let element = if half { 2 } else { 4 };
+    [0, 1, 2].map(|part| (qkv + (part * c * element) as u64, 3 * c))
 }
 
 impl Lowering<'_> {
@@ -58,53 +65,55 @@ impl Lowering<'_> {
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
         if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
-            let arguments = [outs[0], outs[1], ins[0], ins[1], ins[2]];
+            let arguments = [outs[0], outs[1], ins[0]];
             return self.launch_on_chip("attention", &cut, shapes[0], &arguments, scale);
         }
-        let [batch, t, c] = shapes[0].dims().unwrap_or_default();
-        let weights = scratch + (batch * t * t * 4) as u64;
-        let alpha = scale as f32;
-        self.product([t, t, c], batch, alpha, (ins[0], ins[1], scratch), [false, true], half, false);
-        let arguments = [weights, outs[1], scratch, (batch * t) as u64, t as u64];
+        let [batch, t, c] = sizes(shapes[0]).unwrap_or_default();
+        let [q, k, v] = parts(ins[0], c, half);
+        let (scores, weights) = (scratch, scratch + (batch * t * t * 4) as u64);
+        self.product([t, t, c], batch, scale as f32, [q, k, (scores, t)], [false, true], half, false);
+        let arguments = [weights, outs[1], scores, (batch * t) as u64, t as u64];
         self.launch(&format!("softmax_{kind}"), [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
-        self.product([t, c, t], batch, 1.0, (weights, ins[2], outs[0]), [false, false], half, half);
+        self.product([t, c, t], batch, 1.0, [(weights, t), v, (outs[0], c)], [false, false], half, half);
         Ok(())
     }
 
-    /// `dq`, `dk`, `dv`; the weights are computed again.
+    /// The gradient of queries, keys and values; the weights are computed again.
     pub(super) fn attention_gradient(&mut self, scale: f64, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
-        let [batch, t, c] = shapes[0].dims().unwrap_or_default();
-        let [q, k, v, out, logs, dy] = ins[..] else { return Ok(()) };
+        let [batch, t, c] = sizes(shapes[0]).unwrap_or_default();
+        let [qkv, out, logs, dy] = ins[..] else { return Ok(()) };
+        let ([q, k, v], [dq, dk, dv]) = (parts(qkv, c, half), parts(outs[0], c, half));
+        let alpha = scale as f32;
         if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
             // The scores' gradients, a row for each key.
-            let arguments = [outs[1], outs[2], scratch, q, k, v, out, logs, dy];
+            let slopes = scratch;
+            let arguments = [outs[0], slopes, qkv, out, logs, dy];
             self.launch_on_chip("attention_gradient", &cut, shapes[0], &arguments, scale)?;
-            self.product([t, c, t], batch, scale as f32, (scratch, k, outs[0]), [true, false], half, half);
+            self.product([t, c, t], batch, alpha, [(slopes, t), k, dq], [true, false], half, half);
             return Ok(());
         }
         let square = (batch * t * t) as u64;
         let element = if half { 2 } else { 4 };
         let (scores, dp) = (scratch, scratch + 4 * square);
         let (weights, slopes) = (dp + 4 * square, dp + (4 + element) * square);
-        let alpha = scale as f32;
-        self.product([t, t, c], batch, alpha, (q, k, scores), [false, true], half, false);
-        self.product([t, t, c], batch, 1.0, (dy, v, dp), [false, true], half, false);
+        self.product([t, t, c], batch, alpha, [q, k, (scores, t)], [false, true], half, false);
+        self.product([t, t, c], batch, 1.0, [(dy, c), v, (dp, t)], [false, true], half, false);
         let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
         let name = format!("softmax_gradient_{kind}");
         self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
-        self.product([t, c, t], batch, alpha, (slopes, k, outs[0]), [false, false], half, half);
-        self.product([t, c, t], batch, alpha, (slopes, q, outs[1]), [true, false], half, half);
-        self.product([t, c, t], batch, 1.0, (weights, dy, outs[2]), [true, false], half, half);
+        self.product([t, c, t], batch, alpha, [(slopes, t), k, dq], [false, false], half, half);
+        self.product([t, c, t], batch, alpha, [(slopes, t), q, dk], [true, false], half, half);
+        self.product([t, c, t], batch, 1.0, [(weights, t), (dy, c), dv], [true, false], half, half);
         Ok(())
     }
 
-    fn launch_on_chip(&mut self, name: &str, cut: &OnChip, q: &Shape, addresses: &[u64], scale: f64) -> Result<()> {
+    fn launch_on_chip(&mut self, name: &str, cut: &OnChip, qkv: &Shape, addresses: &[u64], scale: f64) -> Result<()> {
         let OnChip { rows, width, channels } = cut;
         let name = format!("{name}_{rows}_{width}_{channels}");
-        let arguments = [addresses, &[q[1] as u64, float(scale)]].concat();
-        self.launch(&name, [q[1].div_ceil(*rows), q[0], 1], [2 * rows, 1, 1], cut.shared(), &arguments)
+        let arguments = [addresses, &[qkv[1] as u64, float(scale)]].concat();
+        self.launch(&name, [qkv[1].div_ceil(*rows), qkv[0], 1], [2 * rows, 1, 1], cut.shared(), &arguments)
     }
 }
 

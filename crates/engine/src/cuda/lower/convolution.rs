@@ -43,10 +43,9 @@ impl Lowering<'_> {
         let Io { ins, outs, kind, half, n, scratch, .. } = io;
         let (half, n, scratch) = (*half, *n, *scratch);
         let plan: Arc<ConvPlan> = self.cudnn.plan(problem)?;
-        let weight = |at: usize| self.weight(step.inputs[at], half);
         let addresses = match problem.kind {
-            Kind::Forward => [ins[0], weight(1), outs[0]],
-            Kind::InputGradient => [outs[0], weight(1), ins[0]],
+            Kind::Forward => [ins[0], self.weight(step, half)?, outs[0]],
+            Kind::InputGradient => [outs[0], self.weight(step, half)?, ins[0]],
             Kind::WeightGradient => [ins[0], outs[0], ins[1]],
         };
         let (bias, residual) = match &step.op {

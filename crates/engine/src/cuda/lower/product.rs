@@ -49,6 +49,7 @@ impl Lowering<'_> {
                 b: ins[1] + (b * element) as u64,
                 out: outs[0] + (first * product.m * product.n * element) as u64,
                 transpose: op.transpose,
+                pitches: [if op.transpose[0] { m } else { k }, if op.transpose[1] { k } else { width }, width],
                 strides: [steps.0, steps.1, product.m * product.n],
                 batch: run + 1,
                 half,
@@ -60,29 +61,32 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A batch of products without repeated operands.
+    /// A batch of products without repeated operands. Each is an address and the elements from row to row.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn product(
         &mut self,
         [m, n, k]: [usize; 3],
         batch: usize,
         alpha: f32,
-        (a, b, out): (Address, Address, Address),
+        [a, b, out]: [(Address, usize); 3],
         transpose: [bool; 2],
         half: bool,
         half_out: bool,
     ) {
-        let strides = [m * k, k * n, m * n];
+        let pitches = [a.1, b.1, out.1];
+        let rows = [if transpose[0] { k } else { m }, if transpose[1] { n } else { k }, m];
+        let strides = std::array::from_fn(|i| rows[i] * pitches[i]);
         let tf32 = self.numbers.tf32();
         self.commands.push(Command::Product(Gemm {
             m,
             n,
             k,
             alpha,
-            a,
-            b,
-            out,
+            a: a.0,
+            b: b.0,
+            out: out.0,
             transpose,
+            pitches,
             strides,
             batch,
             half,

@@ -67,7 +67,12 @@ impl Lowering<'_> {
     ) -> Result<()> {
         let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64, float(scale)];
         if inner.is_multiple_of(8) {
-            let lanes = (inner / 8).min(32);
+            // Narrower blocks where there would be few, down to a whole 128 bytes of f32.
+            let blocks = |lanes: usize| (inner / 8).div_ceil(lanes) * parts * outer;
+            let mut lanes = (inner / 8).min(32);
+            while lanes > 4 && blocks(lanes) < 128 {
+                lanes /= 2;
+            }
             let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);
             return self.launch(&format!("sum_middle_wide_{kind}"), grid, block, 256 * 32, &arguments);
         }

@@ -8,7 +8,7 @@ use crate::optim::{Adam, AdamConfig};
 use crate::{Graph, Init, Params, Precision, Result};
 use std::sync::Arc;
 
-/// A small network with everything that training touches: convolutions, a norm with dropout, a bias, noise.
+/// A small network with everything that training touches: convolutions, joined weights, a norm with dropout, a bias, noise.
 fn learner(
     session: &Arc<Session>,
     from: Option<(Params<f32>, Adam<f32>)>,
@@ -21,8 +21,15 @@ fn learner(
     let input = g.input("x", [batch, 8, 8, 8])?;
     let t = g.random_uniform([batch], 1)?;
     let x = g.cast(input, Precision::Half)?;
-    let w0 = g.param("w0", [32, 3, 3, 8], Init::Uniform { bound: 0.2 })?;
-    let b0 = g.param("b0", [32], Init::Constant(0.0))?;
+    let (mut weights, mut biases) = (Vec::new(), Vec::new());
+    for (name, filters) in [("a", 8), ("b", 24)] {
+        let weight = g.param(&format!("w0{name}"), [filters, 3, 3, 8], Init::Uniform { bound: 0.2 })?;
+        let weight = g.cast(weight, Precision::Half)?;
+        weights.push(g.reshape(weight, [filters * 72])?);
+        biases.push(g.param(&format!("b0{name}"), [filters], Init::Constant(0.0))?);
+    }
+    let (w0, b0) = (g.concat(&weights)?, g.concat(&biases)?);
+    let w0 = g.reshape(w0, [32, 3, 3, 8])?;
     let h = g.conv2d(x, w0, Some(b0), Window::same(3))?;
     let (gamma, beta) = (g.param("gamma", [32], Init::Constant(1.0))?, g.param("beta", [32], Init::Constant(0.0))?);
     // Parts of a batch must see what the whole sees, so there only without dropout.
