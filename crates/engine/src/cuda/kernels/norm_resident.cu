@@ -2,15 +2,15 @@
 // groups, a multiple of eight): thread x goes over the slice in packs of eight, thread y over pixels, and the packs stay
 // in registers. The blocks of one image and slice, if there are several, are a cluster and share their sums.
 
-template <int R, int LANES>
+template <int R, int SLICE>
 __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inverses, u8* bits, const bf16* x,
                                               const float* gamma, const float* beta, const float* shift,
                                               NormSizes size, float epsilon, int silu, Mask mask) {
     extern __shared__ float shared[];
     if (gridDim.y > 1) cluster_arrive();
-    int channels = size.channels, slice = LANES ? 8 * LANES : size.slice, per_group = size.per_group;
-    if (LANES) silu = 1;
-    Share<LANES> share(size);
+    int channels = size.channels, slice = SLICE ? SLICE : size.slice, per_group = size.per_group;
+    if (SLICE) silu = 1;
+    Share<SLICE> share(size);
     int thread = share.thread, channel = share.channel;
     uint4 kept[R];
 #pragma unroll
@@ -31,7 +31,7 @@ __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inve
 #pragma unroll
         for (int i = 0; i < 8; i++) sums[0][i] += v[i], sums[1][i] += v[i] * v[i];
     }
-    float *totals = channel_totals<2, LANES>(shared, sums, slice, true), *squares = totals + slice;
+    float *totals = channel_totals<2, SLICE>(shared, sums, slice, true), *squares = totals + slice;
     // Per channel the mean with its shift and the variance; then a group's from its channels', so nothing cancels.
     if (thread < slice) {
         float inverse_pixels = 1.0f / size.pixels, middle = totals[thread] * inverse_pixels;
@@ -96,7 +96,7 @@ struct Addends {
 __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // With ADDS there are addends and perhaps sums of the result, else perhaps a shift and its gradient.
-template <int R, int LANES, int ADDS>
+template <int R, int SLICE, int ADDS>
 __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, int split, float* dshift,
                                                        float* partials, int sums, const float* means,
                                                        const float* inverses, const bf16* dy, const bf16* x, const float* gamma,
@@ -104,9 +104,9 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
                                                        Addends add, NormSizes size, int silu, float kept) {
     extern __shared__ float shared[];
     if (gridDim.y > 1) cluster_arrive();
-    int channels = size.channels, slice = LANES ? 8 * LANES : size.slice, per_group = size.per_group;
-    if (LANES) silu = 1;
-    Share<LANES> share(size);
+    int channels = size.channels, slice = SLICE ? SLICE : size.slice, per_group = size.per_group;
+    if (SLICE) silu = 1;
+    Share<SLICE> share(size);
     int thread = share.thread, channel = share.channel;
     uint4 kept_x[R], kept_d[R];
 #pragma unroll
@@ -123,7 +123,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     }
 #pragma unroll
     for (int j = 0; j < ADDS; j++) {
-        if (!LANES && !add.from[j]) break;
+        if (!SLICE && !add.from[j]) break;
 #pragma unroll
         for (int r = 0; r < R; r++)
             if (share.has(r)) prefetch(add.from[j] + share.at + r * share.hop);
@@ -172,7 +172,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         }
     }
     __syncthreads();
-    float *totals = channel_totals<K, LANES>(shared, each, slice, true), by = half * kept;
+    float *totals = channel_totals<K, SLICE>(shared, each, slice, true), by = half * kept;
     float sum = 0.0f, product = 0.0f;
     if (thread < slice) {
         sum = by * totals[thread];
@@ -216,7 +216,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         // Where this thread's channels go.
         int c = blockIdx.x * slice + threadIdx.x * 8, pitch = c < split ? split : channels - split;
         bf16* to = (c < split ? dx + c : second + (c - split)) + (i64)share.pixel * pitch;
-        u32 hop = (LANES ? 256 / LANES : blockDim.y) * pitch;
+        u32 hop = share.rows * pitch;
         constexpr int TOGETHER = R < 2 ? R : 2;
 #pragma unroll
         for (int begin = 0; begin < R; begin += TOGETHER) {
@@ -231,7 +231,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
             }
 #pragma unroll
             for (int j = 0; j < ADDS; j++) {
-                if (!LANES && !add.from[j]) break;
+                if (!SLICE && !add.from[j]) break;
                 const bf16* from = add.from[j] + share.at + begin * share.hop;
                 uint4 more[TOGETHER];
 #pragma unroll
@@ -258,31 +258,31 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     }
     if (ADDS && sums) {
         __syncthreads();
-        totals = channel_totals<1, LANES>(shared, out, slice, false);
+        totals = channel_totals<1, SLICE>(shared, out, slice, false);
         i64 row = (i64)blockIdx.z * gridDim.y + blockIdx.y, before = 2 * (i64)gridDim.z * channels;
         if (thread < slice) partials[before + row * channels + channel] = totals[thread];
     }
 }
 
 // The forward kernel and the gradient's with a number of addends, for R packs a thread.
-#define FORWARD(NAME, R, LANES, BLOCKS)                                                                                \
+#define FORWARD(NAME, R, SLICE, BLOCKS)                                                                                \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* y, float* mean, float* inverse, u8* bits, const bf16* x, const float* gamma, const float* beta,          \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
         await_previous();                                                                                              \
-        norm_resident<R, LANES>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
+        norm_resident<R, SLICE>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
                                 NormSizes{pixels, channels, slice, per_group}, epsilon, silu,                          \
                                 Mask{threshold, purpose, kept, seed, step});                                           \
     }
-#define GRADIENT(NAME, R, LANES, ADDS, BLOCKS)                                                                         \
+#define GRADIENT(NAME, R, SLICE, ADDS, BLOCKS)                                                                         \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
         const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
         const u8* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c,   \
         int pixels, int channels, int slice, int per_group, int silu, float kept) {                                    \
         await_previous();                                                                                              \
-        norm_resident_gradient<R, LANES, ADDS>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, \
+        norm_resident_gradient<R, SLICE, ADDS>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, \
                                                beta, shift, bits, Addends{{add_a, add_b, add_c}, {by_a, by_b, by_c}},  \
                                                NormSizes{pixels, channels, slice, per_group}, silu, kept);             \
     }
@@ -291,9 +291,9 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     FORWARD(norm_resident_##R, R, 0, R == 8 ? 3 : 4)                                                                   \
     GRADIENT(norm_resident_gradient_0_##R, R, 0, 0, BLOCKS)                                                            \
     GRADIENT(norm_resident_gradient_3_##R, R, 0, 3, BLOCKS)
-// For 256 threads, LANES of them along the channels, and SiLU.
-#define KNOWN(R, LANES, BLOCKS)                                                                                        \
-    FORWARD(norm_resident_##R##x##LANES, R, LANES, R == 8 ? 3 : 4)                                                     \
-    GRADIENT(norm_resident_gradient_0_##R##x##LANES, R, LANES, 0, BLOCKS)                                              \
-    GRADIENT(norm_resident_gradient_1_##R##x##LANES, R, LANES, 1, BLOCKS)                                              \
-    GRADIENT(norm_resident_gradient_2_##R##x##LANES, R, LANES, 2, BLOCKS)
+// For 256 threads, a slice of channels, whole rows of packs, and SiLU.
+#define KNOWN(R, SLICE, BLOCKS)                                                                                        \
+    FORWARD(norm_resident_##R##x##SLICE, R, SLICE, R == 8 ? 3 : 4)                                                     \
+    GRADIENT(norm_resident_gradient_0_##R##x##SLICE, R, SLICE, 0, BLOCKS)                                              \
+    GRADIENT(norm_resident_gradient_1_##R##x##SLICE, R, SLICE, 1, BLOCKS)                                              \
+    GRADIENT(norm_resident_gradient_2_##R##x##SLICE, R, SLICE, 2, BLOCKS)

@@ -34,11 +34,19 @@ template <int N> __device__ __forceinline__ void fold(float (&v)[8], int offset,
     }
 }
 
+// Threads along the channels of a slice, a power of two; none for a slice that is not known when this is compiled.
+constexpr __device__ int lanes_of(int slice) {
+    int lanes = slice ? 1 : 0;
+    while (8 * lanes < slice) lanes *= 2;
+    return lanes;
+}
+
 // Sums K sets of eight values per thread over the block's pixels and, if `whole`, over those of its cluster:
 // totals[k * slice + channel]. Lanes are a power of two up to 16, and threads whole warps. The caller's shared memory holds
 // K * slice * (warps + 1 + blocks of the cluster) floats, and no one may still read it. Ends with a barrier.
-template <int K, int LANES>
+template <int K, int SLICE>
 __device__ __forceinline__ float* channel_totals(float* shared, float (&v)[K][8], int slice, bool whole) {
+    constexpr int LANES = lanes_of(SLICE);
     int lanes = LANES ? LANES : blockDim.x, threads = LANES ? 256 : lanes * blockDim.y;
     int thread = threadIdx.y * lanes + threadIdx.x, warps = threads / 32, count = lanes == 16 ? 4 : lanes == 8 ? 2 : 1;
     int first = threadIdx.x * 8 + (thread & 16 ? 4 : 0) + (lanes <= 8 && thread & 8 ? 2 : 0) + (lanes <= 4 && thread & 4 ? 1 : 0);
@@ -58,7 +66,7 @@ __device__ __forceinline__ float* channel_totals(float* shared, float (&v)[K][8]
 #pragma unroll
         for (int k = 0; k < K; k++) v[k][0] += __shfl_xor_sync(0xFFFFFFFF, v[k][0], other);
     }
-    if (LANES || threadIdx.x * 8 < slice) {
+    if (SLICE && SLICE == 8 * LANES || threadIdx.x * 8 < slice) {
         float* to = shared + thread / 32 * K * slice + first;
 #pragma unroll
         for (int k = 0; k < K; k++)
@@ -116,21 +124,24 @@ struct NormSizes {
     int pixels, channels, slice, per_group;
 };
 
-// What a thread of a block has: packs that are `hop` elements apart, the first at `at`. Where the threads along the channels
-// are known when this is compiled, all packs exist.
-template <int LANES> struct Share {
+// What a thread of a block has: packs that are `hop` elements apart, the first at `at`. Where the slice is known when this
+// is compiled, a thread has all packs or none.
+template <int SLICE> struct Share {
+    static constexpr int LANES = lanes_of(SLICE);
     int thread, channel, packs, pixel;
-    u32 hop;
+    u32 rows, hop;
     i64 at;
     __device__ __forceinline__ Share(const NormSizes& size) {
-        int lanes = LANES ? LANES : blockDim.x, rows = LANES ? 256 / LANES : blockDim.y, part = size.pixels / gridDim.y;
-        int c = blockIdx.x * size.slice;
-        thread = threadIdx.y * lanes + threadIdx.x, channel = c + thread, hop = rows * size.channels;
-        packs = threadIdx.x * 8 < size.slice ? (part - (int)threadIdx.y + rows - 1) / rows : 0;
+        int lanes = LANES ? LANES : blockDim.x, part = size.pixels / gridDim.y, c = blockIdx.x * size.slice;
+        rows = LANES ? 256 / LANES : blockDim.y, hop = rows * size.channels;
+        thread = threadIdx.y * lanes + threadIdx.x, channel = c + thread;
+        packs = threadIdx.x * 8 < size.slice ? (part - threadIdx.y + rows - 1) / rows : 0;
         pixel = blockIdx.z * size.pixels + blockIdx.y * part + threadIdx.y;
         at = (i64)pixel * size.channels + c + threadIdx.x * 8;
     }
-    __device__ __forceinline__ bool has(int pack) const { return LANES || pack < packs; }
+    __device__ __forceinline__ bool has(int pack) const {
+        return SLICE ? SLICE == 8 * LANES || threadIdx.x * 8 < SLICE : pack < packs;
+    }
 };
 
 __device__ __forceinline__ uint4 nothing() { return make_uint4(0, 0, 0, 0); }

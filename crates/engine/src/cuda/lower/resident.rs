@@ -21,7 +21,7 @@ pub(in crate::cuda) struct Resident {
     lanes: usize,
     rows: usize,
     packs: usize,
-    /// Whether there is work for every thread's every pack.
+    /// Whether every row of threads has work for every pack.
     full: bool,
 }
 
@@ -31,8 +31,8 @@ const FORWARD: [(usize, usize, usize); 8] =
     [(128, 1, 1), (64, 2, 1), (32, 4, 1), (32, 8, 1), (16, 8, 1), (32, 8, 8), (16, 8, 8), (8, 8, 8)];
 const GRADIENT: [(usize, usize, usize); 7] =
     [(128, 1, 1), (64, 2, 1), (32, 4, 1), (64, 4, 8), (32, 8, 8), (16, 8, 8), (8, 8, 8)];
-/// Packs and threads along channels that have kernels of their own; see nvrtc.rs.
-const KNOWN: [(usize, usize); 6] = [(8, 2), (8, 4), (4, 4), (4, 8), (2, 8), (1, 16)];
+/// Packs and slices that have kernels of their own; see nvrtc.rs.
+const KNOWN: [(usize, usize); 8] = [(8, 16), (8, 32), (8, 48), (4, 32), (4, 64), (4, 96), (2, 64), (1, 128)];
 
 impl Resident {
     /// The cut for an image, if there is one; the forward pass and the gradient have one for the same images.
@@ -69,7 +69,7 @@ impl Resident {
                 let rows = (THREADS / lanes).min((pixels / parts).next_multiple_of(8).max(32 / lanes));
                 let needed = (pixels / parts).div_ceil(rows);
                 let whole = needed.next_power_of_two();
-                let full = whole * rows * parts == pixels && lanes * 8 == slice && lanes * rows == THREADS;
+                let full = whole * rows * parts == pixels && lanes * rows == THREADS;
                 (needed <= packs).then_some(Resident { slice, parts, lanes, rows, packs: whole, full })
             })
         })
@@ -77,8 +77,8 @@ impl Resident {
 
     /// What the names of its kernels end with: a cut that is known when they are compiled, or packs of any cut.
     fn suffix(&self, silu: bool) -> (String, bool) {
-        let known = self.full && silu && KNOWN.contains(&(self.packs, self.lanes));
-        (if known { format!("{}x{}", self.packs, self.lanes) } else { self.packs.to_string() }, known)
+        let known = self.full && silu && KNOWN.contains(&(self.packs, self.slice));
+        (if known { format!("{}x{}", self.packs, self.slice) } else { self.packs.to_string() }, known)
     }
 
     /// Bytes of shared memory: three sums per channel and warp, their totals, and those of the cluster's blocks.
