@@ -45,7 +45,7 @@ macro_rules! attention {
 
 /// Our kernels, as programs of similar size that are compiled side by side.
 const PROGRAMS: [&str; 8] = [
-    concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
+    concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu"), include_str!("kernels/fir.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
     include_str!("kernels/norm_resident.cu"),
