@@ -2,6 +2,7 @@
 
 mod attention;
 mod convolution;
+mod narrow;
 mod norm;
 mod product;
 mod resample;
@@ -20,6 +21,7 @@ use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::OnChip;
 use convolution::convolution;
 pub(super) use convolution::problem;
+use narrow::Narrow;
 use norm::chunks;
 pub(super) use resident::Resident;
 use std::collections::HashMap;
@@ -139,7 +141,10 @@ pub(super) fn scratch(
     if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
         return Ok(split::scratch(&geometry));
     }
-    if let Some(problem) = problem(node, graph, numbers) {
+    if let Some(narrow) = Narrow::of(&node.op, &shapes, half, chip) {
+        return Ok(narrow.scratch());
+    }
+    if let Some(problem) = problem(node, graph, numbers, chip) {
         return workspace(&problem);
     }
     let capability = chip.capability;
@@ -246,6 +251,9 @@ impl Lowering<'_> {
         let Io { shapes, ins, outs, .. } = &io;
         if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
             return self.split_conv(op, &geometry, &io);
+        }
+        if let Some(narrow) = Narrow::of(&step.op, shapes, half, self.device.chip) {
+            return self.narrow(&narrow, step, &io);
         }
         if let Some(problem) = convolution(&step.op, shapes, half, self.numbers.tf32()) {
             return self.convolution(&problem, step, &io);

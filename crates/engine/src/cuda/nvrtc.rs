@@ -37,6 +37,7 @@ macro_rules! attention {
             $channels,
             "\n",
             include_str!("kernels/tensor.cuh"),
+            include_str!("kernels/multiply.cuh"),
             include_str!("kernels/attention.cuh"),
             include_str!("kernels/attention.cu")
         )
@@ -44,12 +45,13 @@ macro_rules! attention {
 }
 
 /// Our kernels, as programs of similar size that are compiled side by side.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu"), include_str!("kernels/fir.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
     include_str!("kernels/norm_resident.cu"),
     concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
+    concat!(include_str!("kernels/multiply.cuh"), include_str!("kernels/narrow.cu")),
     attention!(64),
     attention!(128),
     attention!(256),
