@@ -11,6 +11,9 @@ struct Joint {
     int stride, pad;
     // Where a weight lies; the taps may go backwards.
     int channel_step, tap_step, colour_step;
+    // i / colours for i < 32, without a division.
+    __device__ __forceinline__ int tap(int i) const { return i * (colours == 3 ? 11 : colours == 2 ? 16 : 32) / 32; }
+    __device__ __forceinline__ int colour(int i) const { return i - tap(i) * colours; }
 };
 // One argument each, since a launch passes eight bytes at most.
 #define JOINT                                                                                                          \
@@ -21,6 +24,8 @@ struct Joint {
 
 // Rows of the wide image in a strip.
 #define ROWS 8
+// Values from one channel's weights to the next.
+#define PITCH 34
 
 extern __shared__ uint4 shared_memory[];
 
@@ -33,8 +38,10 @@ struct Strip {
         rows = min(ROWS, j.wide_height - first);
         pitch = ((j.wide_width - 1) * j.stride + 3) * j.colours;
     }
-    // Pieces of 16 pixels.
-    __device__ __forceinline__ int pieces(const Joint& j) const { return rows * (j.wide_width / 16); }
+    // Its first pixel in the wide image.
+    __device__ __forceinline__ i64 start(const Joint& j) const {
+        return ((i64)image * j.wide_height + first) * j.wide_width;
+    }
     // The part of the narrow image that it is joined to, with zeros around the image.
     __device__ __forceinline__ void load(u16* to, const bf16* narrow, const Joint& j) const {
         int row_size = j.width * j.colours, lane = threadIdx.x % 32;
@@ -51,76 +58,86 @@ struct Strip {
     }
 };
 
-// The wide image from the narrow one, (sum + bias + residual) scale. A block of four warps has a strip and 32 channels.
+// The wide image from the narrow one, (sum + bias + residual) scale. A block of four warps has a strip and 64 channels.
 // The sum has 32 places: ten for each row of taps, of which the first 3 * colours are next to each other in the image.
-extern "C" __global__ void __launch_bounds__(128) narrow_to_wide(bf16* out, const bf16* narrow, const bf16* weight,
-                                                                 const float* bias, const bf16* residual, float scale,
-                                                                 int relu, JOINT) {
+extern "C" __global__ void __launch_bounds__(128, 4) narrow_to_wide(bf16* out, const bf16* narrow, const bf16* weight,
+                                                                    const float* bias, const bf16* residual,
+                                                                    float scale, int relu, JOINT) {
     await_previous();
     const Joint j = THE_JOINT;
-    u16* image = (u16*)shared_memory;
+    u16 *weights = (u16*)shared_memory, *image = weights + 64 * PITCH;
     Strip strip(j, blockIdx.x);
     strip.load(image, narrow, j);
-    int lane = threadIdx.x % 32, group = lane / 4, part = lane % 4, run = 3 * j.colours;
-    int first_channel = blockIdx.y * 32;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, part = lane % 4;
+    // Every thread has one place of the weights of 16 channels.
+    int place = lane % 10, joint = lane / 10 * 3 + j.tap(place);
+    bool taken = lane < 30 && place < 3 * j.colours;
+    const bf16* from = weight + (blockIdx.y * 64 + warp) * j.channel_step;
+    from += joint * j.tap_step + j.colour(place) * j.colour_step;
+#pragma unroll
+    for (int i = 0; i < 16; i++) weights[(warp + 4 * i) * PITCH + lane] = taken ? from[4 * i * j.channel_step].bits : 0;
+    __syncthreads();
 
     // Of the four pairs of places that are this thread's: where in the image, which halves count, and the weights.
     int offset[4];
-    u32 mask[4], w[4][4];
+    u32 mask[4], w[4][8];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int pair = part + 4 * i, row = pair / 5, place = pair % 5 * 2;
-        int halves = row < 3 ? max(min(run - place, 2), 0) : 0;
+        int halves = row < 3 ? max(min(3 * j.colours - place, 2), 0) : 0;
         offset[i] = halves ? row * strip.pitch + place : 0;
         mask[i] = halves == 2 ? 0xFFFFFFFF : halves ? 0xFFFF : 0;
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            // Column 2 p + e of the k-th eight is channel 8 p + 2 k + e: a thread gets eight channels in a row.
-            int channel = first_channel + group / 2 * 8 + 2 * k + group % 2;
-            u32 bits[2] = {0, 0};
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                int tap = row * 3 + (place + e) / j.colours, colour = (place + e) % j.colours;
-                if (e < halves) bits[e] = weight[channel * j.channel_step + tap * j.tap_step + colour * j.colour_step].bits;
-            }
-            w[i][k] = bits[0] | bits[1] << 16;
+        for (int k = 0; k < 8; k++) {
+            // Column 2 p + e of the k-th eight is channel 8 p + 2 k + e of 32: a thread gets eight channels in a row.
+            int channel = k / 4 * 32 + group / 2 * 8 + k % 4 * 2 + group % 2;
+            w[i][k] = *(const u32*)(weights + channel * PITCH + 2 * pair);
         }
     }
-    int channel = first_channel + 8 * part;
-    float shift[8] = {};
-    if (bias) load<8>(bias + channel, shift);
-    __syncthreads();
+    int channel = blockIdx.y * 64 + 8 * part;
+    float shift[2][8] = {};
+    if (bias) load<8>(bias + channel, shift[0]), load<8>(bias + channel + 32, shift[1]);
 
-    int across = j.wide_width / 16, pixel_step = j.stride * j.colours;
+    int pixel_step = j.stride * j.colours;
+    i64 start = (strip.start(j) + group) * j.channels + channel;
 #pragma unroll 1
-    for (int piece = threadIdx.x / 32; piece < strip.pieces(j); piece += 4) {
-        int y = piece / across, x = piece % across * 16 + group;
-        const u16* from = image + y * j.stride * strip.pitch + x * pixel_step;
-        float sum[4][4] = {};
+    for (int y = warp; y < strip.rows; y += 4)
+#pragma unroll 1
+        for (int x = 0; x < j.wide_width; x += 16) {
+            const u16* p = image + y * j.stride * strip.pitch + (x + group) * pixel_step;
+            float sum[8][4];
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            u32 a[4];
+            for (int k = 0; k < 32; k++) sum[k / 4][k % 4] = shift[k / 16][k / 4 % 4 * 2 + k % 2];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                u32 a[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const u16* two = p + i % 2 * 8 * pixel_step + offset[2 * half + i / 2];
+                    a[i] = (two[0] | (u32)two[1] << 16) & mask[2 * half + i / 2];
+                }
+#pragma unroll
+                for (int k = 0; k < 8; k++) multiply(sum[k], a, w[2 * half][k], w[2 * half + 1][k]);
+            }
+            int at = (y * j.wide_width + x) * j.channels;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const u16* p = from + i % 2 * 8 * pixel_step + offset[2 * half + i / 2];
-                a[i] = (p[0] | (u32)p[1] << 16) & mask[2 * half + i / 2];
+                // Two pixels, each with two eights of channels.
+                i64 to = start + (at + i / 2 * 8 * j.channels + i % 2 * 32);
+                float v[8];
+#pragma unroll
+                for (int k = 0; k < 8; k++) v[k] = sum[i % 2 * 4 + k / 2][i / 2 * 2 + k % 2];
+                if (residual) {
+                    float r[8];
+                    load<8>(residual + to, r);
+#pragma unroll
+                    for (int k = 0; k < 8; k++) v[k] += r[k];
+                }
+#pragma unroll
+                for (int k = 0; k < 8; k++) v[k] = relu && v[k] * scale < 0.0f ? 0.0f : v[k] * scale;
+                store<8>(out + to, v);
             }
-#pragma unroll
-            for (int k = 0; k < 4; k++) multiply(sum[k], a, w[2 * half][k], w[2 * half + 1][k]);
         }
-        i64 at = (((i64)strip.image * j.wide_height + strip.first + y) * j.wide_width + x) * j.channels + channel;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float v[8], r[8] = {};
-            if (residual) load<8>(residual + at + i * 8 * j.channels, r);
-#pragma unroll
-            for (int k = 0; k < 8; k++) {
-                v[k] = (sum[k / 2][2 * i + k % 2] + shift[k] + r[k]) * scale;
-                if (relu && v[k] < 0.0f) v[k] = 0.0f;
-            }
-            store<8>(out + at + i * 8 * j.channels, v);
-        }
-    }
 }
 
 // The narrow image from the wide one, for stride 1 and padding 1. A block of four warps first multiplies every pixel of a
@@ -158,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(128) wide_to_narrow(bf16* out, cons
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         int row = threadIdx.x / 32 + 4 * i;
-        starts[i] = row < joints ? row / j.colours * j.tap_step + row % j.colours * j.colour_step : 0;
+        starts[i] = row < joints ? j.tap(row) * j.tap_step + j.colour(row) * j.colour_step : 0;
     }
 #pragma unroll 2
     for (int channel = lane; channel < j.channels; channel += 32) {
@@ -198,62 +215,62 @@ extern "C" __global__ void __launch_bounds__(128) wide_to_narrow(bf16* out, cons
     }
     __syncthreads();
 
-    i64 start = ((i64)strip.image * j.wide_height + strip.first) * width * j.colours;
-    for (int i = threadIdx.x; i < strip.rows * width * j.colours; i += 128) {
-        int colour = i % j.colours, x = i / j.colours % width, y = strip.first + i / j.colours / width;
-        float sum = 0.0f;
+    for (int i = threadIdx.x; i < strip.rows * width; i += 128) {
+        int x = i % width, y = strip.first + i / width;
+        i64 at = (strip.start(j) + i) * j.colours;
+        const float* from = products + (y + 1 - top) * width + x + 1;
+        for (int colour = 0; colour < j.colours; colour++, from += plane) {
+            float sum = bias ? bias[colour] : 0.0f;
 #pragma unroll
-        for (int tap = 0; tap < 9; tap++) {
-            int from_y = y + 1 - tap / 3, from_x = x + 1 - tap % 3;
-            if ((u32)from_y < (u32)j.wide_height && (u32)from_x < (u32)width)
-                sum += products[(tap * j.colours + colour) * plane + (from_y - top) * width + from_x];
+            for (int tap = 0; tap < 9; tap++) {
+                bool there = (u32)(y + 1 - tap / 3) < (u32)j.wide_height && (u32)(x + 1 - tap % 3) < (u32)width;
+                if (there) sum += from[tap * j.colours * plane - tap / 3 * width - tap % 3];
+            }
+            if (residual) sum += widen(residual[at + colour]);
+            sum *= scale;
+            out[at + colour] = narrow<bf16>(relu && sum < 0.0f ? 0.0f : sum);
         }
-        if (bias) sum += bias[colour];
-        if (residual) sum += widen(residual[start + i]);
-        sum *= scale;
-        out[start + i] = narrow<bf16>(relu && sum < 0.0f ? 0.0f : sum);
     }
 }
 
-// Sums for the weights of 64 channels over every gridDim.x-th strip; the warps of a block share its pixels. Rows of the
-// product are channels, columns taps and colours, and the sum is over pixels.
-extern "C" __global__ void __launch_bounds__(256, 2) narrow_by_wide(float* out, const bf16* narrow, const bf16* wide,
-                                                                    int strips, JOINT) {
+// Sums for the weights of 64 channels over every gridDim.x-th strip; each warp of a block has a row. Rows of the product are
+// channels, columns taps and colours, and the sum is over pixels.
+extern "C" __global__ void __launch_bounds__(32 * ROWS, 2) narrow_by_wide(float* out, const bf16* narrow, const bf16* wide,
+                                                                          int strips, JOINT) {
     await_previous();
     const Joint j = THE_JOINT;
     // The image first, then what warps give to each other.
     u16* image = (u16*)shared_memory;
     float(*others)[64][32] = (float(*)[64][32])shared_memory;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, part = lane % 4;
-    int across = j.wide_width / 16, pixel_step = j.stride * j.colours, offset[4];
+    int pixel_step = j.stride * j.colours, offset[4];
     float sum[4][4][4] = {};
     for (int index = blockIdx.x; index < strips; index += gridDim.x) {
         Strip strip(j, index);
-        i64 start = ((i64)strip.image * j.wide_height + strip.first) * j.wide_width + 2 * part;
-        const bf16* from = wide + start * j.channels + blockIdx.y * 64 + group * 8;
-        // Eight channels of four pixels of a piece, two and two next to each other.
-        int pieces = strip.pieces(j);
+        // Eight channels of four pixels of 16, two and two next to each other.
+        const bf16* row = wide + (strip.start(j) + warp * j.wide_width + 2 * part) * j.channels + blockIdx.y * 64 + group * 8;
+        int width = warp < strip.rows ? j.wide_width : 0;
         uint4 next[4];
-        auto fetch = [&](int piece) {
+        auto fetch = [&](int x) {
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                if (piece < pieces) next[i] = *(const uint4*)(from + (piece * 16 + i / 2 * 8 + i % 2) * j.channels);
+                if (x < width) next[i] = *(const uint4*)(row + (x + i / 2 * 8 + i % 2) * j.channels);
         };
-        fetch(warp);
+        fetch(0);
         __syncthreads();
         strip.load(image, narrow, j);
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             // Columns beyond the last are anything, and not used.
-            int column = min(8 * k + group, 9 * j.colours - 1), tap = column / j.colours;
-            offset[k] = tap / 3 * strip.pitch + tap % 3 * j.colours + column % j.colours;
+            int column = min(8 * k + group, 9 * j.colours - 1), tap = j.tap(column);
+            offset[k] = tap / 3 * strip.pitch + tap % 3 * j.colours + j.colour(column);
         }
 #pragma unroll 1
-        for (int piece = warp; piece < pieces; piece += 8) {
-            uint4 x[4] = {next[0], next[1], next[2], next[3]};
-            fetch(piece + 8);
-            const u16* p = image + piece / across * j.stride * strip.pitch + (piece % across * 16 + 2 * part) * pixel_step;
+        for (int x = 0; x < width; x += 16) {
+            uint4 now[4] = {next[0], next[1], next[2], next[3]};
+            fetch(x + 16);
+            const u16* p = image + warp * j.stride * strip.pitch + (x + 2 * part) * pixel_step;
             u32 b[4][2];
 #pragma unroll
             for (int k = 0; k < 8; k++) {
@@ -266,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) narrow_by_wide(float* out, 
                 u32 a[4];
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    const uint4 &first = x[k / 2 * 2], &second = x[k / 2 * 2 + 1];
+                    const uint4 &first = now[k / 2 * 2], &second = now[k / 2 * 2 + 1];
                     u32 low = i == 0 ? first.x : i == 1 ? first.y : i == 2 ? first.z : first.w;
                     u32 high = i == 0 ? second.x : i == 1 ? second.y : i == 2 ? second.z : second.w;
                     a[k] = __byte_perm(low, high, k % 2 ? 0x7632 : 0x5410);
@@ -279,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) narrow_by_wide(float* out, 
     __syncthreads();
     // Half of the warps to the others, and again.
 #pragma unroll 1
-    for (int half = 4; half; half /= 2) {
+    for (int half = ROWS / 2; half; half /= 2) {
         if (warp >= half && warp < 2 * half)
 #pragma unroll
             for (int k = 0; k < 64; k++) others[warp - half][k][lane] = sum[k / 16][k / 4 % 4][k % 4];
@@ -311,6 +328,5 @@ extern "C" __global__ void __launch_bounds__(512) narrow_weights(bf16* out, cons
     if (threadIdx.y || column >= 9 * j.colours) return;
 #pragma unroll
     for (int i = 1; i < 16; i++) sum += others[i][lane];
-    int tap = column / j.colours, colour = column % j.colours;
-    out[channel * j.channel_step + tap * j.tap_step + colour * j.colour_step] = narrow<bf16>(sum * scale);
+    out[channel * j.channel_step + j.tap(column) * j.tap_step + j.colour(column) * j.colour_step] = narrow<bf16>(sum * scale);
 }

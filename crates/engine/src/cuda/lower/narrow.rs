@@ -13,8 +13,10 @@ use crate::plan::Step;
 const COLOURS: usize = 3;
 /// Rows of the wide image in a strip.
 const ROWS: usize = 8;
-/// Channels of a block, in the sums for the weights.
+/// Channels of a block.
 const CHANNELS: usize = 64;
+/// Values from one channel's weights to the next in shared memory.
+const PITCH: usize = 34;
 /// The sums of such a block: for 32 taps and colours.
 const SUMS: usize = 32 * CHANNELS;
 /// Blocks that share the pixels in these sums: as many on every GPU, so that the order is.
@@ -82,7 +84,7 @@ impl Narrow {
         // One value more is read, and not used.
         let strip = (2 * seen(ROWS) * seen(width) * colours + 2).next_multiple_of(16);
         match self.sum {
-            Sum::Wide => strip,
+            Sum::Wide => 2 * CHANNELS * PITCH + strip,
             Sum::Narrow => 32 * channels * 2 + 9 * colours * ((ROWS + 2) * width + 4) * 4,
             Sum::Weights => strip.max(4 * SUMS * 4),
         }
@@ -139,7 +141,7 @@ impl Lowering<'_> {
         let head = [outs[0], ins[0], weight, bias, residual, float(scale), rectified.into()];
         let arguments = [&head[..], &joint].concat();
         let (name, groups) =
-            if narrow.sum == Sum::Wide { ("narrow_to_wide", channels / 32) } else { ("wide_to_narrow", 1) };
+            if narrow.sum == Sum::Wide { ("narrow_to_wide", channels / CHANNELS) } else { ("wide_to_narrow", 1) };
         self.launch(name, [strips, groups, 1], [128, 1, 1], shared, &arguments)
     }
 }
