@@ -55,7 +55,7 @@ impl Executor {
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let chip = device.chip;
         let nodes = layout::order(graph, outputs, numbers, chip);
-        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers)));
+        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers, chip)));
         let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
         let plan = layout::place(graph, &nodes, outputs, numbers, chip, workspace)?;
         cudnn.remember();

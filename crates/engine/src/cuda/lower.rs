@@ -2,8 +2,10 @@
 
 mod attention;
 mod convolution;
+mod narrow;
 mod norm;
 mod product;
+mod resample;
 mod resident;
 mod rows;
 mod split;
@@ -14,12 +16,13 @@ use super::cudnn::{ConvCall, Cudnn, Problem};
 use super::driver::{Address, Buffer, Chip, Device, Event, Function, Launch, Module};
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
-use crate::op::{BinaryKind, Op, RandomKind, Taps};
+use crate::op::{BinaryKind, Op, RandomKind};
 use crate::plan::Step;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::OnChip;
 use convolution::convolution;
 pub(super) use convolution::problem;
+use narrow::Narrow;
 use norm::chunks;
 pub(super) use resident::Resident;
 use std::collections::HashMap;
@@ -139,7 +142,10 @@ pub(super) fn scratch(
     if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
         return Ok(split::scratch(&geometry));
     }
-    if let Some(problem) = problem(node, graph, numbers) {
+    if let Some(narrow) = Narrow::of(&node.op, &shapes, half, chip) {
+        return Ok(narrow.scratch());
+    }
+    if let Some(problem) = problem(node, graph, numbers, chip) {
         return workspace(&problem);
     }
     let capability = chip.capability;
@@ -251,6 +257,9 @@ impl Lowering<'_> {
         if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
             return self.split_conv(op, &geometry, &io);
         }
+        if let Some(narrow) = Narrow::of(&step.op, shapes, half, self.device.chip) {
+            return self.narrow(&narrow, step, &io);
+        }
         if let Some(problem) = convolution(&step.op, shapes, half, self.numbers.tf32()) {
             return self.convolution(&problem, step, &io);
         }
@@ -344,14 +353,7 @@ impl Lowering<'_> {
                 self.group_norm_gradient(op, step, &io)?;
             }
             Op::Resample(op) => {
-                let [_, h, w, c] = shapes[0].dims().unwrap_or_default();
-                let [_, oh, ow, _] = out_shape.dims().unwrap_or_default();
-                let mut arguments = vec![outs[0], ins[0], n as u64];
-                arguments.extend([h, w, oh, ow, c].map(|d| d as u64));
-                arguments.extend(self.taps(&op.vertical)?);
-                arguments.extend(self.taps(&op.horizontal)?);
-                let v = if c % 8 == 0 { 8 } else { 1 };
-                self.each(&format!("resample_{kind}_{v}"), n / v, &arguments)?;
+                self.resample(op, out_shape, &io)?;
             }
             Op::MaxPool(op) => {
                 let arguments = pool_arguments(vec![outs[0], ins[0], n as u64], shapes[0], out_shape, op);
@@ -387,24 +389,6 @@ impl Lowering<'_> {
             Op::Reshape(_) | Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {}
         }
         Ok(())
-    }
-
-    /// Uploads sparse taps: addresses of starts, sources and weights.
-    fn taps(&mut self, taps: &Taps) -> Result<[u64; 3]> {
-        let mut starts = vec![0i32];
-        let (mut sources, mut weights) = (Vec::new(), Vec::new());
-        for row in &taps.rows {
-            sources.extend(row.iter().map(|t| t.0 as i32));
-            weights.extend(row.iter().map(|t| t.1 as f32));
-            starts.push(sources.len() as i32);
-        }
-        let mut bytes: Vec<u8> = starts.iter().chain(&sources).flat_map(|i| i.to_le_bytes()).collect();
-        bytes.extend(weights.iter().flat_map(|w| w.to_le_bytes()));
-        let buffer = self.device.upload(&bytes)?;
-        let address = buffer.address;
-        self.tables.push(buffer);
-        let (a, b) = (4 * starts.len() as u64, 4 * sources.len() as u64);
-        Ok([address, address + a, address + a + b])
     }
 }
 

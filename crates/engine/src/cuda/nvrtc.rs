@@ -37,6 +37,7 @@ macro_rules! attention {
             $channels,
             "\n",
             include_str!("kernels/tensor.cuh"),
+            include_str!("kernels/multiply.cuh"),
             include_str!("kernels/attention.cuh"),
             include_str!("kernels/attention.cu")
         )
@@ -51,8 +52,8 @@ macro_rules! norm {
 }
 
 /// Our kernels, as programs of similar size that are compiled side by side.
-const PROGRAMS: [&str; 11] = [
-    concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu")),
+const PROGRAMS: [&str; 12] = [
+    concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu"), include_str!("kernels/fir.cu")),
     concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
     include_str!("kernels/group_norm.cu"),
     norm!("ANY(1, 4) ANY(2, 4) ANY(4, 2) ANY(8, 2)"),
@@ -60,6 +61,7 @@ const PROGRAMS: [&str; 11] = [
     norm!("KNOWN(4, 32, 3) KNOWN(4, 64, 3) KNOWN(4, 96, 3)"),
     norm!("KNOWN(2, 64, 4) KNOWN(1, 128, 4)"),
     concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
+    concat!(include_str!("kernels/multiply.cuh"), include_str!("kernels/narrow.cu")),
     attention!(64),
     attention!(128),
     attention!(256),

@@ -1,13 +1,6 @@
 // What attention's kernels are made of: tiles in shared memory, chunks on their way, products of these.
 
 #if __CUDA_ARCH__ >= 800
-// d += a b: 16 x 16 times 16 x 8, summed in f32.
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 // Four matrices of 8 x 8 from shared memory; eight threads each name the rows of one.
 __device__ __forceinline__ void load_four(u32 (&r)[4], u32 at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -32,7 +25,6 @@ __device__ __forceinline__ float power_of_two(float x) {
 }
 #else
 // Never launched on such GPUs.
-__device__ void multiply(float (&)[4], const u32 (&)[4], u32, u32) {}
 __device__ void load_four(u32 (&)[4], u32) {}
 __device__ void load_four_transposed(u32 (&)[4], u32) {}
 __device__ void fetch16(u32, const void*, bool) {}

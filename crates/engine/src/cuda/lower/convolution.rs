@@ -1,21 +1,29 @@
 //! Convolutions: by cuDNN, with what follows them in the same kernel or in a pass of ours.
 
+use super::narrow::Narrow;
 use super::{Command, Io, Lowering, Numbers, float};
+use crate::cpu::conv::Geometry;
 use crate::cuda::cudnn::{ConvPlan, Epilogue, Kind, Problem, suits};
+use crate::cuda::driver::Chip;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
 use crate::{Graph, Node, Shape};
 use std::sync::Arc;
 
-/// The convolution of a node, if it is one.
-pub(super) fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<Problem> {
-    let (kind, geometry) = match node {
+/// What a convolution computes, and its geometry.
+pub(super) fn shape(node: &Op, shapes: &[&Shape]) -> Option<(Kind, Geometry)> {
+    Some(match node {
         Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
         Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
         Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
         _ => return None,
-    };
+    })
+}
+
+/// The convolution of a node, if it is one.
+pub(super) fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Option<Problem> {
+    let (kind, geometry) = shape(node, shapes)?;
     // The forward scale comes after bias and residual.
     let scale = match node {
         Op::Conv2dInputGradient(op) => op.scale,
@@ -31,10 +39,13 @@ pub(super) fn convolution(node: &Op, shapes: &[&Shape], half: bool, tf32: bool) 
     Some(Problem { kind, geometry, half, tf32, scale: scale as f32, epilogue })
 }
 
-/// The convolution of a node that is yet to be planned, if it is one.
-pub(in crate::cuda) fn problem(node: &Node, graph: &Graph, numbers: Numbers) -> Option<Problem> {
+/// The convolution of a node that cuDNN is yet to plan, if it is one.
+pub(in crate::cuda) fn problem(node: &Node, graph: &Graph, numbers: Numbers, chip: Chip) -> Option<Problem> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
+    if Narrow::of(&node.op, &shapes, half, chip).is_some() {
+        return None;
+    }
     convolution(&node.op, &shapes, half, numbers.tf32())
 }
 
