@@ -3,6 +3,7 @@
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result, suggest};
 use crate::op::Op;
+use crate::views::{View, Views};
 use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
 use std::fmt;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub struct Plan {
     sizes: Vec<usize>,
     unit_bytes: usize,
     leeway: usize,
+    views: Views,
 }
 
 /// How a backend stores tensors, in units of its choice.
@@ -67,12 +69,18 @@ pub(crate) struct Storage<'a> {
     pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
     /// Steps by which what runs aside may be late: for so long it keeps what it uses.
     pub leeway: usize,
+    /// Tensors that lie in others.
+    pub views: Views,
 }
 
 impl Storage<'_> {
+    /// Units of an element.
+    fn unit(&self, graph: &Graph, var: usize) -> usize {
+        self.units[usize::from(graph.precision_at(var) == Precision::Half)]
+    }
+
     fn size(&self, graph: &Graph, var: usize) -> usize {
-        let units = self.units[usize::from(graph.precision_at(var) == Precision::Half)];
-        graph.shape_at(var).numel() * units
+        graph.shape_at(var).numel() * self.unit(graph, var)
     }
 }
 
@@ -87,6 +95,26 @@ struct Interval {
 impl Interval {
     fn meets(&self, other: &Interval) -> bool {
         self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// A tensor's place in the arena, which it may share with others of the same whole.
+struct Span {
+    from: usize,
+    to: usize,
+    view: Option<View>,
+    width: usize,
+}
+
+impl Span {
+    fn meets(&self, other: &Span) -> bool {
+        let beside = match (self.view, other.view) {
+            (Some(a), Some(b)) if a.whole == b.whole => {
+                a.first + self.width <= b.first || b.first + other.width <= a.first
+            }
+            _ => false,
+        };
+        self.from < other.to && other.from < self.to && !beside
     }
 }
 
@@ -109,6 +137,7 @@ impl Plan {
             aside: &|_, _| false,
             ends_aside: &|_, _, _| false,
             leeway: 0,
+            views: Views::default(),
         };
         Plan::stored(graph, graph.nodes(), outputs, storage)
     }
@@ -127,24 +156,31 @@ impl Plan {
         }
         live.reverse();
 
-        // A reshape writes nothing: its output is its input under another shape.
+        // A reshape writes nothing: its output is its input under another shape. Nor does what joins parts that already
+        // lie side by side. A part lives where and as long as the whole.
+        let views = &storage.views;
         let mut root: Vec<usize> = (0..count).collect();
-        let mut first = vec![0; count];
+        let mut first = vec![usize::MAX; count];
         let mut last = vec![0; count];
         let mut steps = Vec::new();
         for index in live {
             let node = &nodes[index];
-            if let Op::Reshape(_) = node.op {
-                root[node.outputs[0].index()] = root[node.inputs[0].index()];
+            node.outputs.iter().for_each(|&v| root[v.index()] = views.whole(v).index());
+            let same = if let Op::Reshape(_) = node.op { Some(node.inputs[0]) } else { views.joined(node, graph) };
+            if let Some(same) = same {
+                root[node.outputs[0].index()] = root[same.index()];
                 continue;
             }
             let at = steps.len();
             let aside = (storage.aside)(node, graph);
             let until = if aside { at + storage.leeway } else { at };
-            node.inputs.iter().map(|v| root[v.index()]).for_each(|root| last[root] = until.max(last[root]));
-            node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, until));
+            let mut used = |var: &Var, until: usize| {
+                let root = root[var.index()];
+                (first[root], last[root]) = (at.min(first[root]), until.max(last[root]));
+            };
+            node.inputs.iter().chain(&node.outputs).for_each(|var| used(var, until));
             for var in node.outputs.iter().filter(|&&var| (storage.ends_aside)(node, graph, var)) {
-                last[var.index()] = at + storage.leeway;
+                used(var, at + storage.leeway);
             }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
@@ -163,7 +199,8 @@ impl Plan {
         // One interval per computed tensor, and one per scratch.
         let mut intervals = Vec::new();
         for (at, step) in steps.iter().enumerate() {
-            for var in step.outputs.iter().map(|v| v.index()) {
+            // What is written in parts is there from the first of them on.
+            for var in step.outputs.iter().map(|v| root[v.index()]).filter(|&root| first[root] == at) {
                 let size = storage.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
@@ -196,6 +233,11 @@ impl Plan {
         for index in 0..count {
             places[index] = places[root[index]];
         }
+        for (part, view) in views.iter() {
+            if let Some(Place::Arena(offset)) = &mut places[part.index()] {
+                *offset += view.first * storage.unit(graph, part.index());
+            }
+        }
         let plan = Plan {
             steps,
             shapes: (0..count).map(|i| graph.shape_at(i).clone()).collect(),
@@ -209,6 +251,7 @@ impl Plan {
             sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
             unit_bytes: storage.unit_bytes,
             leeway: storage.leeway,
+            views: storage.views,
         };
         plan.check_disjoint()?;
         Ok(plan)
@@ -217,19 +260,17 @@ impl Plan {
     /// The executor's safety rests on this: no step writes what it reads, or writes one place twice.
     fn check_disjoint(&self) -> Result<()> {
         for step in &self.steps {
-            let span = |&var: &Var| match self.place(var) {
-                Place::Arena(offset) => Some((offset, offset + self.sizes[var.index()])),
-                _ => None,
-            };
-            let mut written: Vec<(usize, usize)> = step.outputs.iter().filter_map(span).collect();
-            written.push((step.scratch.0, step.scratch.0 + step.scratch.1));
-            let read: Vec<(usize, usize)> = step.inputs.iter().filter_map(span).collect();
-            let overlap = |a: &(usize, usize), b: &(usize, usize)| a.0 < b.1 && b.0 < a.1;
+            // What joins parts leaves those alone that lie there already.
+            let there = |var: &Var| matches!(step.op, Op::Concat(_)) && self.lies_in(*var, step.outputs[0]);
+            let mut written: Vec<Span> = step.outputs.iter().filter_map(|&v| self.span(v)).collect();
+            let (from, size) = step.scratch;
+            written.push(Span { from, to: from + size, view: None, width: 0 });
+            let read: Vec<Span> = step.inputs.iter().filter(|v| !there(v)).filter_map(|&v| self.span(v)).collect();
             let clash = written
                 .iter()
                 .enumerate()
-                .any(|(i, a)| a.1 > self.arena || written[..i].iter().chain(&read).any(|b| overlap(a, b)));
-            if clash || read.iter().any(|r| r.1 > self.arena) {
+                .any(|(i, a)| a.to > self.arena || written[..i].iter().chain(&read).any(|b| a.meets(b)));
+            if clash || read.iter().any(|r| r.to > self.arena) {
                 return Err(Error::Operation {
                     operation: step.op.name(),
                     place: format!(" at `{}`", step.scope),
@@ -239,6 +280,15 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// What a tensor takes of the arena.
+    fn span(&self, var: Var) -> Option<Span> {
+        let Place::Arena(from) = self.place(var) else { return None };
+        let numel = self.shape(var).numel();
+        let (width, pitch) = (self.shape(var).last().copied().unwrap_or(1), self.pitch(var));
+        let elements = (numel / width - 1) * pitch + width;
+        Some(Span { from, to: from + elements * (self.sizes[var.index()] / numel), view: self.views.get(var), width })
     }
 
     /// A step's time with what it had to do.
@@ -272,6 +322,16 @@ impl Plan {
     /// Where a tensor lives. Tensors that no planned step touches count as the arena's start; nobody reads them.
     pub(crate) fn place(&self, var: Var) -> Place {
         self.places[var.index()].unwrap_or(Place::Arena(0))
+    }
+
+    /// Elements from one pixel of a tensor to the next.
+    pub(crate) fn pitch(&self, var: Var) -> usize {
+        self.shape(self.views.whole(var)).last().copied().unwrap_or(1)
+    }
+
+    /// Whether a tensor is written where `whole` is.
+    pub(crate) fn lies_in(&self, part: Var, whole: Var) -> bool {
+        self.views.get(part).is_some_and(|view| view.whole == whole)
     }
 
     pub(crate) fn outputs(&self) -> &[Var] {

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind, Taps};
 use crate::plan::Step;
+use crate::views::Views;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::OnChip;
 use convolution::convolution;
@@ -94,6 +95,8 @@ impl Kernels {
 struct Io<'a> {
     shapes: Vec<&'a Shape>,
     ins: Vec<Address>,
+    /// Elements from one pixel of each input to the next.
+    pitches: Vec<usize>,
     outs: Vec<Address>,
     scratch: Address,
     kind: &'static str,
@@ -131,6 +134,7 @@ pub(super) fn scratch(
     graph: &Graph,
     numbers: Numbers,
     chip: Chip,
+    views: &Views,
     workspace: &mut dyn FnMut(&Problem) -> Result<usize>,
 ) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
@@ -138,7 +142,7 @@ pub(super) fn scratch(
     if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
         return Ok(split::scratch(&geometry));
     }
-    if let Some(problem) = problem(node, graph, numbers) {
+    if let Some(problem) = problem(node, graph, numbers, views) {
         return workspace(&problem);
     }
     let capability = chip.capability;
@@ -235,18 +239,20 @@ impl Lowering<'_> {
         let graph = self.graph;
         let shapes: Vec<&Shape> = step.inputs.iter().map(|&v| graph.shape(v)).collect();
         let ins: Vec<Address> = step.inputs.iter().map(|&v| self.address(v)).collect();
+        let pitches = step.inputs.iter().map(|&v| self.plan.pitch(v)).collect();
         let outs: Vec<Address> = step.outputs.iter().map(|&v| self.address(v)).collect();
         let out_shape = graph.shape(step.outputs[0]);
         let n = out_shape.numel();
         let scratch = self.arena + step.scratch.0 as u64;
         let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
         let half = kind == "bf16";
-        let io = Io { shapes, ins, outs, scratch, kind, half, n };
-        let Io { shapes, ins, outs, .. } = &io;
+        let io = Io { shapes, ins, pitches, outs, scratch, kind, half, n };
+        let Io { shapes, ins, pitches, outs, .. } = &io;
         if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
             return self.split_conv(op, &geometry, &io);
         }
-        if let Some(problem) = convolution(&step.op, shapes, half, self.numbers.tf32()) {
+        let pitch = |var: Var| self.plan.pitch(var);
+        if let Some(problem) = convolution(&step.op, &step.inputs, &step.outputs, graph, self.numbers, pitch) {
             return self.convolution(&problem, step, &io);
         }
         match &step.op {
@@ -304,9 +310,11 @@ impl Lowering<'_> {
             Op::Concat(_) => {
                 let width = out_shape.last().copied().unwrap_or(1);
                 let mut at = 0;
-                for (shape, &from) in shapes.iter().zip(ins) {
+                for (i, shape) in shapes.iter().enumerate() {
                     let part = shape.last().copied().unwrap_or(1);
-                    self.copy_rows(half, n / width, part, (outs[0], at, width), (from, 0, part))?;
+                    if !self.plan.lies_in(step.inputs[i], step.outputs[0]) {
+                        self.copy_rows(half, n / width, part, (outs[0], at, width), (ins[i], 0, pitches[i]))?;
+                    }
                     at += part;
                 }
             }
@@ -348,7 +356,7 @@ impl Lowering<'_> {
                 let [_, h, w, c] = shapes[0].dims().unwrap_or_default();
                 let [_, oh, ow, _] = out_shape.dims().unwrap_or_default();
                 let mut arguments = vec![outs[0], ins[0], n as u64];
-                arguments.extend([h, w, oh, ow, c].map(|d| d as u64));
+                arguments.extend([h, w, oh, ow, c, pitches[0]].map(|d| d as u64));
                 arguments.extend(self.taps(&op.vertical)?);
                 arguments.extend(self.taps(&op.horizontal)?);
                 let v = if c % 8 == 0 { 8 } else { 1 };

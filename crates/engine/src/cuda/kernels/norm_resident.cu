@@ -106,17 +106,19 @@ struct NormSizes {
 template <int R>
 __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inverses, void* bits, const bf16* x,
                                               const float* gamma, const float* beta, const float* shift,
-                                              NormSizes size, float epsilon, int silu, Mask mask) {
+                                              NormSizes size, float epsilon, int silu, Mask mask, int pitch) {
     extern __shared__ float shared[];
     int channels = size.channels, slice = size.slice, per_group = size.per_group;
     int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     int all = size.pixels / gridDim.y, part = threadIdx.x * 8 < slice ? all : 0, channel = blockIdx.x * slice + thread;
     i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * channels + blockIdx.x * slice + threadIdx.x * 8;
+    // The pixels of x, which may be a part of another tensor, lie `pitch` apart.
+    x += ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * pitch + blockIdx.x * slice + threadIdx.x * 8;
     uint4 kept[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
         int pixel = threadIdx.y + r * blockDim.y;
-        kept[r] = pixel < part ? *(const uint4*)(x + image + (i64)pixel * channels) : make_uint4(0, 0, 0, 0);
+        kept[r] = pixel < part ? *(const uint4*)(x + (i64)pixel * pitch) : make_uint4(0, 0, 0, 0);
     }
     float weight = 0.0f, offset = 0.0f, moved = 0.0f;
     if (thread < slice) {
@@ -238,18 +240,19 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
                                                        const float* inverses, const bf16* dy, const bf16* x,
                                                        const float* gamma, const float* beta, const float* shift,
                                                        const void* bits, Addends add, NormSizes size, int silu,
-                                                       u32 threshold, float kept) {
+                                                       u32 threshold, float kept, int x_pitch) {
     extern __shared__ float shared[];
     int channels = size.channels, slice = size.slice, per_group = size.per_group;
     int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     int all = size.pixels / gridDim.y, part = threadIdx.x * 8 < slice ? all : 0, channel = blockIdx.x * slice + thread;
     i64 image = ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * channels + blockIdx.x * slice + threadIdx.x * 8;
+    x += ((i64)blockIdx.z * size.pixels + blockIdx.y * all) * x_pitch + blockIdx.x * slice + threadIdx.x * 8;
     uint4 kept_x[R], kept_d[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
         int pixel = threadIdx.y + r * blockDim.y;
         i64 at = image + (i64)pixel * channels;
-        kept_x[r] = pixel < part ? *(const uint4*)(x + at) : make_uint4(0, 0, 0, 0);
+        kept_x[r] = pixel < part ? *(const uint4*)(x + (i64)pixel * x_pitch) : make_uint4(0, 0, 0, 0);
         kept_d[r] = pixel < part ? *(const uint4*)(dy + at) : make_uint4(0, 0, 0, 0);
         if (pixel < part && add.a) prefetch(add.a + at);
         if (pixel < part && add.b) prefetch(add.b + at);
@@ -393,21 +396,21 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     extern "C" __global__ void __launch_bounds__(256, R == 8 ? 3 : 4) norm_resident_##R(                               \
         bf16* y, float* mean, float* inverse, void* bits, const bf16* x, const float* gamma, const float* beta,        \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
-        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, int pitch) {                                \
         await_previous();                                                                                              \
         norm_resident<R>(y, mean, inverse, bits, x, gamma, beta, shift, NormSizes{pixels, channels, slice, per_group}, \
-                         epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                   \
+                         epsilon, silu, Mask{threshold, purpose, kept, seed, step}, pitch);                            \
     }
 #define NORM_RESIDENT_GRADIENT(R, BLOCKS)                                                                              \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) norm_resident_gradient_##R(                              \
         bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
         const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
         const void* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c, \
-        int pixels, int channels, int slice, int per_group, int silu, u32 threshold, float kept) {                     \
+        int pixels, int channels, int slice, int per_group, int silu, u32 threshold, float kept, int x_pitch) {        \
         await_previous();                                                                                              \
         norm_resident_gradient<R>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, beta, shift, \
                                   bits, Addends{add_a, add_b, add_c, by_a, by_b, by_c},                                \
-                                  NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept);               \
+                                  NormSizes{pixels, channels, slice, per_group}, silu, threshold, kept, x_pitch);      \
     }
 NORM_RESIDENT(1) NORM_RESIDENT(2) NORM_RESIDENT(4) NORM_RESIDENT(8)
 NORM_RESIDENT_GRADIENT(1, 4) NORM_RESIDENT_GRADIENT(2, 3) NORM_RESIDENT_GRADIENT(4, 2) NORM_RESIDENT_GRADIENT(8, 2)

@@ -88,18 +88,19 @@ impl Lowering<'_> {
     }
 
     pub(super) fn resident_norm(&mut self, cut: &Resident, options: &NormOptions, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, .. } = io;
+        let Io { shapes, ins, pitches, outs, .. } = io;
         let bits = self.mask_bits(cut, options, shapes[0])?;
         let shift = ins.get(3).copied().unwrap_or(0);
         let mut arguments = vec![outs[0], outs[1], outs[2], bits, ins[0], ins[1], ins[2], shift];
         arguments.extend(self.sizes(cut, options, shapes[0]));
         arguments.extend([float(options.epsilon), u64::from(options.silu)]);
         arguments.extend(self.mask(options.mask));
+        arguments.push(pitches[0] as u64);
         self.launch_resident("norm_resident", cut, shapes[0], arguments)
     }
 
     pub(super) fn resident_norm_gradient(&mut self, cut: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, .. } = io;
+        let Io { shapes, ins, pitches, outs, .. } = io;
         let (x, options) = (shapes[3], &op.options);
         let bits = self.mask_bits(cut, options, x)?;
         let (images, channels) = (x[0], x[x.len() - 1]);
@@ -119,7 +120,7 @@ impl Lowering<'_> {
         arguments.extend(self.sizes(cut, options, x));
         arguments.push(u64::from(options.silu));
         let [threshold, _, kept, ..] = self.mask(options.mask);
-        arguments.extend([threshold, kept]);
+        arguments.extend([threshold, kept, pitches[3] as u64]);
         self.launch_resident("norm_resident_gradient", cut, x, arguments)?;
         // The sums over the images are nobody's hurry.
         let sets = if op.sums.is_some() { 3 } else { 2 };
