@@ -1,6 +1,7 @@
 use super::*;
 use crate::cuda::driver::Chip;
 use crate::cuda::layout::{order, place};
+use crate::examples::EXAMPLES;
 use crate::op::{NormOptions, Window};
 use crate::{Init, Place, Plan, Precision, Result};
 use std::collections::HashMap;
@@ -196,4 +197,24 @@ fn every_step_reads_what_was_written_for_it() -> Result<()> {
         check_values(&network, &network.outputs, Numbers::F32)?;
     }
     Ok(())
+}
+
+#[test]
+fn an_example_of_the_self_test_has_such_parts() -> Result<()> {
+    let mut graph = Graph::new();
+    let found = EXAMPLES.iter().find(|e| e.name.starts_with("channels joined by convolutions"));
+    let Some(example) = found else { panic!("no such example") };
+    let mut vars = Vec::new();
+    for (i, shape) in example.inputs.iter().enumerate() {
+        let x = graph.input(&format!("x{i}"), *shape)?;
+        vars.push(graph.cast(x, if shape.len() >= 3 { Precision::Half } else { Precision::Full })?);
+    }
+    let out = (example.build)(&mut graph, &vars)?;
+    let out = graph.cast(out, Precision::Full)?;
+    let loss = graph.sum(out)?;
+    let outputs = [&graph.gradients(loss, &vars)?[..], &[out]].concat();
+    let network = Network { graph, parts: [out; 4], outputs };
+    let (_, _, left) = planned(&network, &network.outputs, Numbers::Bf16)?;
+    assert_eq!(left, 0);
+    check_values(&network, &network.outputs, Numbers::Bf16)
 }
