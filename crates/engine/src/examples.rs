@@ -91,6 +91,23 @@ pub const EXAMPLES: &[Example] = &[
             let y = g.group_norm_with(x, v[2], v[3], Some(v[4]), options)?;
             g.add_scaled(x, y, 0.7)
         } },
+    Example { name: "channels joined by convolutions, beside other readers",
+        inputs: &[&[3, 8, 8, 8], &[32, 3, 3, 8], &[32], &[32, 1, 1, 32], &[16, 1, 1, 32], &[48], &[8, 1, 1, 48]],
+        above: -1.0,
+        build: |g, v| {
+            let skip = g.conv2d(v[0], v[1], Some(v[2]), Window::same(3))?;
+            let y = g.group_norm(skip, v[2], v[2], 8, 1e-6, true)?;
+            let y = g.residual_conv2d(y, v[3], Some(v[2]), skip, Window::same(1), 0.7)?;
+            let low = g.fir_down(skip, TAPS)?;
+            let low = g.fir_up(low, TAPS)?;
+            let y = g.add(y, low)?;
+            let beside = g.conv2d(skip, v[4], None, Window::same(1))?;
+            let h = g.residual_conv2d(y, v[4], None, beside, Window::same(1), 0.7)?;
+            let x = g.concat(&[h, skip])?;
+            let y = g.group_norm(x, v[5], v[5], 4, 1e-6, true)?;
+            let x = g.conv2d(x, v[6], None, Window::same(1))?;
+            g.residual_conv2d(y, v[6], None, x, Window::same(1), 0.7)
+        } },
     Example { name: "group norm of an image in several parts", inputs: &[&[2, 32, 64, 32], &[32], &[32], &[2, 32]],
         above: -1.0,
         build: |g, v| {

@@ -21,6 +21,7 @@ mod scalar;
 mod shape;
 pub mod shuffle;
 mod tensors;
+mod views;
 
 pub use device::Device;
 pub use error::{Error, Result};

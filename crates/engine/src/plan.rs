@@ -1,8 +1,11 @@
 //! The plan: which operations run, in which order, and where in one arena every tensor lives.
 
+mod disjoint;
+
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result, suggest};
 use crate::op::Op;
+use crate::views::Views;
 use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +54,7 @@ pub struct Plan {
     sizes: Vec<usize>,
     unit_bytes: usize,
     leeway: usize,
+    views: Views,
 }
 
 /// How a backend stores tensors, in units of its choice.
@@ -69,15 +73,18 @@ pub(crate) struct Storage<'a> {
     pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
     /// Steps by which what runs aside may be late: for so long it keeps what it uses.
     pub leeway: usize,
+    /// Tensors that lie in others.
+    pub views: Views,
 }
 
 impl Storage<'_> {
-    fn size(&self, graph: &Graph, var: usize) -> usize {
-        graph.shape_at(var).numel() * self.units_of(graph, var)
+    /// Units of an element.
+    fn unit(&self, graph: &Graph, var: usize) -> usize {
+        self.units[usize::from(graph.precision_at(var) == Precision::Half)]
     }
 
-    fn units_of(&self, graph: &Graph, var: usize) -> usize {
-        self.units[usize::from(graph.precision_at(var) == Precision::Half)]
+    fn size(&self, graph: &Graph, var: usize) -> usize {
+        graph.shape_at(var).numel() * self.unit(graph, var)
     }
 }
 
@@ -129,6 +136,7 @@ impl Plan {
             aside: &|_, _| false,
             ends_aside: &|_, _, _| false,
             leeway: 0,
+            views: Views::default(),
         };
         Plan::stored(graph, graph.nodes(), outputs, storage)
     }
@@ -147,29 +155,45 @@ impl Plan {
         }
         live.reverse();
 
+        // A part lives where and as long as the whole.
+        let views = &storage.views;
         let mut root: Vec<usize> = (0..count).collect();
         // Units from the root's beginning on.
         let mut within = vec![0; count];
-        let mut first = vec![0; count];
+        let mut first = vec![usize::MAX; count];
         let mut last = vec![0; count];
         let mut steps = Vec::new();
         for index in live {
             let node = &nodes[index];
+            for &var in &node.outputs {
+                if let Some(view) = views.get(var) {
+                    root[var.index()] = view.whole.index();
+                    within[var.index()] = view.first * storage.unit(graph, var.index());
+                }
+            }
+            // What another tensor already is, or has as a part, is not written; nor what joins parts that lie side by side.
             let (input, output) = (node.inputs.first().map_or(0, |v| v.index()), node.outputs[0].index());
             let computed = matches!(graph.leaf_at(root[input]), Leaf::Computed(_));
             let part = part(node, graph).filter(|_| computed);
+            if let Some(whole) = views.joined(node, graph) {
+                root[output] = root[whole.index()];
+                continue;
+            }
             if renames(node, graph) || part.is_some() {
                 root[output] = root[input];
-                within[output] = within[input] + part.unwrap_or(0) * storage.units_of(graph, output);
+                within[output] = within[input] + part.unwrap_or(0) * storage.unit(graph, output);
                 continue;
             }
             let at = steps.len();
             let aside = (storage.aside)(node, graph);
             let until = if aside { at + storage.leeway } else { at };
-            node.inputs.iter().map(|v| root[v.index()]).for_each(|root| last[root] = until.max(last[root]));
-            node.outputs.iter().for_each(|v| (first[v.index()], last[v.index()]) = (at, until));
+            let mut used = |var: &Var, until: usize| {
+                let root = root[var.index()];
+                (first[root], last[root]) = (at.min(first[root]), until.max(last[root]));
+            };
+            node.inputs.iter().chain(&node.outputs).for_each(|var| used(var, until));
             for var in node.outputs.iter().filter(|&&var| (storage.ends_aside)(node, graph, var)) {
-                last[var.index()] = at + storage.leeway;
+                used(var, at + storage.leeway);
             }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
@@ -188,7 +212,8 @@ impl Plan {
         // One interval per computed tensor, and one per scratch.
         let mut intervals = Vec::new();
         for (at, step) in steps.iter().enumerate() {
-            for var in step.outputs.iter().map(|v| v.index()) {
+            // What is written in parts is there from the first of them on.
+            for var in step.outputs.iter().map(|v| root[v.index()]).filter(|&root| first[root] == at) {
                 let size = storage.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
@@ -238,36 +263,10 @@ impl Plan {
             sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
             unit_bytes: storage.unit_bytes,
             leeway: storage.leeway,
+            views: storage.views,
         };
         plan.check_disjoint()?;
         Ok(plan)
-    }
-
-    /// The executor's safety rests on this: no step writes what it reads, or writes one place twice.
-    fn check_disjoint(&self) -> Result<()> {
-        for step in &self.steps {
-            let span = |&var: &Var| match self.place(var) {
-                Place::Arena(offset) => Some((offset, offset + self.sizes[var.index()])),
-                _ => None,
-            };
-            let mut written: Vec<(usize, usize)> = step.outputs.iter().filter_map(span).collect();
-            written.push((step.scratch.0, step.scratch.0 + step.scratch.1));
-            let read: Vec<(usize, usize)> = step.inputs.iter().filter_map(span).collect();
-            let overlap = |a: &(usize, usize), b: &(usize, usize)| a.0 < b.1 && b.0 < a.1;
-            let clash = written
-                .iter()
-                .enumerate()
-                .any(|(i, a)| a.1 > self.arena || written[..i].iter().chain(&read).any(|b| overlap(a, b)));
-            if clash || read.iter().any(|r| r.1 > self.arena) {
-                return Err(Error::Operation {
-                    operation: step.op.name(),
-                    place: format!(" at `{}`", step.scope),
-                    problem: "the memory plan overlaps; this is a defect of the engine".into(),
-                    inputs: String::new(),
-                });
-            }
-        }
-        Ok(())
     }
 
     /// A step's time with what it had to do.
@@ -306,6 +305,16 @@ impl Plan {
     /// The tensor that `var` is under another shape, or a part of.
     pub(crate) fn root(&self, var: Var) -> usize {
         self.roots[var.index()]
+    }
+
+    /// Elements from one pixel of a tensor to the next.
+    pub(crate) fn pitch(&self, var: Var) -> usize {
+        self.shape(self.views.whole(var)).last().copied().unwrap_or(1)
+    }
+
+    /// Whether a tensor is written where `whole` is.
+    pub(crate) fn lies_in(&self, part: Var, whole: Var) -> bool {
+        self.views.get(part).is_some_and(|view| view.whole == whole)
     }
 
     pub(crate) fn outputs(&self) -> &[Var] {

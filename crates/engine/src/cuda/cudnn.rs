@@ -52,6 +52,7 @@ pub(super) enum Kind {
 pub(super) struct Problem {
     pub kind: Kind,
     pub geometry: Geometry,
+    pub pitches: Pitches,
     /// Images and weights in bf16 (else f32).
     pub half: bool,
     /// Whether f32 may be rounded to TF32.
@@ -62,6 +63,21 @@ pub(super) struct Problem {
     pub epilogue: Option<Epilogue>,
 }
 
+/// Elements from one pixel to the next, of x, y and the residual: their channels, or those of what they are parts of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pitches {
+    pub x: usize,
+    pub y: usize,
+    pub residual: usize,
+}
+
+impl Pitches {
+    /// Of tensors that are parts of nothing.
+    pub fn dense(g: &Geometry) -> Pitches {
+        Pitches { x: g.channels, y: g.filters, residual: g.filters }
+    }
+}
+
 /// `(y + bias + residual) scale` after a convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epilogue {
@@ -70,8 +86,9 @@ pub(super) struct Epilogue {
 }
 
 impl Problem {
+    /// Its name in the cache of choices.
     fn key(&self) -> String {
-        let g = &self.geometry;
+        let (g, dense) = (&self.geometry, Pitches::dense(&self.geometry));
         let axis = |a: &crate::cpu::conv::Axis| format!("{}k{}s{}p{}", a.input, a.taps, a.stride, a.pad);
         let kind = match self.kind {
             Kind::Forward => "fprop",
@@ -89,16 +106,24 @@ impl Problem {
         let epilogue = self.epilogue.map_or(String::new(), |Epilogue { residual, scale }| {
             format!("-b{}s{scale}", if residual { "r" } else { "" })
         });
-        format!("{kind}-{number}-n{}-{rows}x{cols}-{}to{}-a{}{epilogue}", g.batch, g.channels, g.filters, self.scale)
+        let Pitches { x, y, residual } = self.pitches;
+        let added = self.epilogue.is_some_and(|e| e.residual);
+        let apart =
+            [("x", x, x != dense.x), ("y", y, y != dense.y), ("r", residual, added && residual != dense.residual)];
+        let apart: String = apart.iter().filter(|a| a.2).map(|(name, pitch, _)| format!("-{name}{pitch}")).collect();
+        let scale = self.scale;
+        format!("{kind}-{number}-n{}-{rows}x{cols}-{}to{}-a{scale}{epilogue}{apart}", g.batch, g.channels, g.filters)
     }
 
-    /// Elements of x, w and y.
-    fn sizes(&self) -> [usize; 3] {
-        let g = &self.geometry;
+    /// Elements of memory that x, w, y and the residual lie in.
+    fn sizes(&self) -> [usize; 4] {
+        let (g, pitches) = (&self.geometry, &self.pitches);
+        let output = g.batch * g.rows.output * g.cols.output;
         [
-            g.batch * g.rows.input * g.cols.input * g.channels,
+            g.batch * g.rows.input * g.cols.input * pitches.x,
             g.filters * g.rows.taps * g.cols.taps * g.channels,
-            g.batch * g.rows.output * g.cols.output * g.filters,
+            output * pitches.y,
+            output * pitches.residual,
         ]
     }
 }
@@ -227,9 +252,8 @@ impl Cudnn {
     /// Times the proposals on memory of the right size.
     fn fastest(&self, problem: &Problem) -> Result<(ConvPlan, (i32, usize))> {
         let element = if problem.half { 2 } else { 4 };
-        let buffers = problem.sizes().map(|n| self.device.alloc(n * element));
-        let [x, w, y] = buffers;
-        let (x, w, y) = (x?, w?, y?);
+        let [x, w, y, _] = problem.sizes().map(|n| n * element);
+        let (x, w, y) = (self.device.alloc(x)?, self.device.alloc(w)?, self.device.alloc(y)?);
         for buffer in [&x, &w, &y] {
             // Small finite numbers in either format; zeros would run faster than real data.
             buffer.fill_word(0x3E1F_3E9A)?;

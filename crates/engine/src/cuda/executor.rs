@@ -6,6 +6,7 @@ use super::driver::{Address, Buffer, Event, Graph as Captured, Launch};
 use super::layout;
 use super::lower::{Command, Lowering, Numbers, problem};
 use super::session::{Libraries, Session};
+use super::slices;
 use super::weights::{DeviceParams, from_bytes, to_bytes};
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
@@ -55,9 +56,11 @@ impl Executor {
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
         let chip = device.chip;
         let nodes = layout::order(graph, outputs, numbers, chip);
-        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers, chip)));
+        let mut views = slices::find(&nodes, graph, outputs, numbers, chip);
+        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers, chip, &views)));
+        slices::refuse(&mut views, &nodes, graph, numbers, chip, |problem| cudnn.plan(problem).is_ok());
         let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
-        let plan = layout::place(graph, &nodes, outputs, numbers, chip, workspace)?;
+        let plan = layout::place(graph, &nodes, outputs, numbers, chip, views, workspace)?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {

@@ -5,8 +5,10 @@ use super::cudnn::Problem;
 use super::driver::Chip;
 use super::fuse::fuse;
 use super::lower::{Numbers, scratch};
+use super::slices;
 use crate::error::Result;
 use crate::plan::Storage;
+use crate::views::Views;
 use crate::{Graph, Node, Plan, Var};
 
 /// Steps by which what runs aside may be late, and where memory matters more than time.
@@ -27,9 +29,11 @@ pub(super) fn place(
     outputs: &[Var],
     numbers: Numbers,
     chip: Chip,
+    views: Views,
     mut workspace: impl FnMut(&Problem) -> Result<usize>,
 ) -> Result<Plan> {
-    let mut scratch = |node: &Node, graph: &Graph| scratch(node, graph, numbers, chip, &mut workspace);
+    let of_parts = views.clone();
+    let mut scratch = |node: &Node, graph: &Graph| scratch(node, graph, numbers, chip, &of_parts, &mut workspace);
     let storage = Storage {
         units: [4, if numbers == Numbers::Bf16 { 2 } else { 4 }],
         grain: 256,
@@ -38,6 +42,7 @@ pub(super) fn place(
         aside: &beside::runs_aside,
         ends_aside: &beside::ends_aside,
         leeway: if graph.recompute { SHORT_LEEWAY } else { LEEWAY },
+        views,
     };
     Plan::stored(graph, nodes, outputs, storage)
 }
@@ -45,5 +50,6 @@ pub(super) fn place(
 /// The plan for a GPU of this kind, without it; the workspaces of cuDNN's engines are not counted.
 pub fn outline(graph: &Graph, outputs: &[Var], numbers: Numbers, chip: Chip) -> Result<Plan> {
     let nodes = order(graph, outputs, numbers, chip);
-    place(graph, &nodes, outputs, numbers, chip, |_| Ok(0))
+    let views = slices::find(&nodes, graph, outputs, numbers, chip);
+    place(graph, &nodes, outputs, numbers, chip, views, |_| Ok(0))
 }

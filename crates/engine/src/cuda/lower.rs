@@ -14,19 +14,22 @@ mod sum;
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, Cudnn, Problem};
 use super::driver::{Address, Buffer, Chip, Device, Event, Function, Launch, Module};
+use super::nvrtc;
 use crate::error::{Error, Result};
 use crate::op::group_norm::cut;
 use crate::op::{BinaryKind, Op, RandomKind};
 use crate::plan::Step;
+use crate::views::Views;
 use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::OnChip;
 use convolution::convolution;
-pub(super) use convolution::problem;
+pub(super) use convolution::{of_colours, problem};
 use narrow::Narrow;
 use norm::chunks;
 pub(super) use resident::Resident;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use sum::SumPlan;
 
 /// One piece of work on the stream.
@@ -69,26 +72,36 @@ impl Numbers {
 
 /// Kernels by name.
 pub(super) struct Kernels {
+    device: Arc<Device>,
+    /// Their compilation, until the first is asked for: it takes seconds, in which cuDNN can plan.
+    compiling: Option<JoinHandle<Result<Vec<Vec<u8>>>>>,
     modules: Vec<Module>,
     functions: HashMap<String, Function>,
 }
 
 impl Kernels {
-    pub fn new(modules: Vec<Module>) -> Self {
-        Kernels { modules, functions: HashMap::new() }
+    /// Begins to compile the kernels, or takes them from the cache.
+    pub fn new(device: &Arc<Device>) -> Self {
+        let (device, capability) = (device.clone(), device.chip.capability);
+        let compiling = Some(std::thread::spawn(move || nvrtc::cubins(capability)));
+        Kernels { device, compiling, modules: Vec::new(), functions: HashMap::new() }
     }
 
     pub fn get(&mut self, name: &str) -> Result<Function> {
         if let Some(function) = self.functions.get(name) {
             return Ok(*function);
         }
-        let missing = || Error::Device {
+        let defect = |problem: &str| Error::Device {
             what: format!("finding kernel {name}"),
-            problem: "no program has it".into(),
+            problem: problem.into(),
             hint: "this is a defect of softdiff".into(),
         };
+        if let Some(compiling) = self.compiling.take() {
+            let cubins = compiling.join().unwrap_or_else(|_| Err(defect("the compiler's thread ended")))?;
+            self.modules = cubins.iter().map(|cubin| Module::load(&self.device, cubin)).collect::<Result<_>>()?;
+        }
         let mut found = self.modules.iter().map(|module| module.function(name));
-        let function = found.find_map(|function| function.ok()).ok_or_else(missing)?;
+        let function = found.find_map(|function| function.ok()).ok_or_else(|| defect("no program has it"))?;
         self.functions.insert(name.into(), function);
         Ok(function)
     }
@@ -98,6 +111,8 @@ impl Kernels {
 struct Io<'a> {
     shapes: Vec<&'a Shape>,
     ins: Vec<Address>,
+    /// Elements from one pixel of each input to the next.
+    pitches: Vec<usize>,
     outs: Vec<Address>,
     scratch: Address,
     kind: &'static str,
@@ -135,6 +150,7 @@ pub(super) fn scratch(
     graph: &Graph,
     numbers: Numbers,
     chip: Chip,
+    views: &Views,
     workspace: &mut dyn FnMut(&Problem) -> Result<usize>,
 ) -> Result<usize> {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
@@ -145,7 +161,7 @@ pub(super) fn scratch(
     if let Some(narrow) = Narrow::of(&node.op, &shapes, half, chip) {
         return Ok(narrow.scratch());
     }
-    if let Some(problem) = problem(node, graph, numbers, chip) {
+    if let Some(problem) = problem(node, graph, numbers, chip, views) {
         return workspace(&problem);
     }
     let capability = chip.capability;
@@ -246,13 +262,14 @@ impl Lowering<'_> {
         let graph = self.graph;
         let shapes: Vec<&Shape> = step.inputs.iter().map(|&v| graph.shape(v)).collect();
         let ins: Vec<Address> = step.inputs.iter().map(|&v| self.address(v)).collect();
+        let pitches = step.inputs.iter().map(|&v| self.plan.pitch(v)).collect();
         let outs: Vec<Address> = step.outputs.iter().map(|&v| self.address(v)).collect();
         let out_shape = graph.shape(step.outputs[0]);
         let n = out_shape.numel();
         let scratch = self.arena + step.scratch.0 as u64;
         let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
         let half = kind == "bf16";
-        let io = Io { shapes, ins, outs, scratch, kind, half, n };
+        let io = Io { shapes, ins, pitches, outs, scratch, kind, half, n };
         let Io { shapes, ins, outs, .. } = &io;
         if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
             return self.split_conv(op, &geometry, &io);
@@ -260,7 +277,8 @@ impl Lowering<'_> {
         if let Some(narrow) = Narrow::of(&step.op, shapes, half, self.device.chip) {
             return self.narrow(&narrow, step, &io);
         }
-        if let Some(problem) = convolution(&step.op, shapes, half, self.numbers.tf32()) {
+        let pitch = |var: Var| self.plan.pitch(var);
+        if let Some(problem) = convolution(&step.op, &step.inputs, &step.outputs, graph, self.numbers, pitch) {
             return self.convolution(&problem, step, &io);
         }
         match &step.op {
@@ -316,7 +334,7 @@ impl Lowering<'_> {
                 }
             }
             Op::Concat(_) => {
-                self.concat(&io)?;
+                self.concat(step, &io)?;
             }
             Op::SliceChannels(op) => {
                 let width = shapes[0].last().copied().unwrap_or(1);

@@ -16,6 +16,7 @@ mod nvrtc;
 mod optim;
 mod self_test;
 mod session;
+mod slices;
 mod weights;
 
 pub use driver::{Buffer, Chip, Device};

@@ -2,6 +2,7 @@
 
 mod attention;
 mod ends;
+mod joined;
 mod learning;
 mod narrow;
 mod split;
@@ -70,13 +71,14 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let name = |on_chip| format!("attention and its gradients, {on_chip} of {cases} on the chip");
     checks.push(counted(attention::difference(session), &name, 1e-2));
     type Test = fn(&Arc<Session>) -> Result<f64>;
-    let exact: [(&str, Numbers, f64, Test); 8] = [
+    let exact: [(&str, Numbers, f64, Test); 9] = [
         ("noise and dropout masks are bit-identical", Numbers::F32, 0.0, noise_difference),
         ("rectified convolutions", Numbers::F32, 1e-5, |session| split::difference(session, Numbers::F32)),
         ("convolutions in halves are f32's", Numbers::Split, 2e-6, |session| {
             split::difference(session, Numbers::Split)
         }),
         ("convolutions from and to colours", Numbers::Bf16, 5e-3, narrow::difference),
+        ("convolutions that write and read parts of joined channels", Numbers::Bf16, 5e-3, joined::difference),
         ("batches gathered on the device are bit-identical", Numbers::F32, 0.0, order_difference),
         ("training gives the same bits again, and when resumed", Numbers::Bf16, 0.0, learning::same_bits),
         ("halves of a batch make the update of the whole", Numbers::Bf16, 1e-2, learning::parts_make_a_whole),

@@ -2,7 +2,7 @@
 
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
-use super::driver::{Device, Module};
+use super::driver::Device;
 use super::lower::Kernels;
 use super::nvrtc;
 use crate::error::Result;
@@ -23,11 +23,11 @@ pub(super) struct Libraries {
 }
 
 impl Session {
-    /// Opens GPU number `ordinal` with its libraries; compiles the kernels or takes them from the cache.
+    /// Opens GPU number `ordinal` with its libraries, and begins to compile the kernels or to take them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
         let device = Device::open(ordinal)?;
-        let cubins = nvrtc::cubins(device.chip.capability)?;
-        let kernels = Kernels::new(cubins.iter().map(|c| Module::load(&device, c)).collect::<Result<_>>()?);
+        nvrtc::Nvrtc::get()?;
+        let kernels = Kernels::new(&device);
         let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
         let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas, kernels };
         Ok(Arc::new(Session { device, libraries: Mutex::new(libraries) }))

@@ -126,7 +126,7 @@ impl Cudnn {
         apart: &Arc<ConvPlan>,
         candidates: Vec<(usize, ConvPlan)>,
     ) -> Result<Option<(usize, Arc<ConvPlan>)>> {
-        let [x, w, y] = problem.sizes();
+        let [x, w, y, residual] = problem.sizes();
         let alloc = |bytes: usize| {
             let buffer = self.device.alloc(bytes)?;
             // Small finite numbers in either format.
@@ -134,14 +134,16 @@ impl Cudnn {
             Ok(buffer)
         };
         let tensors = [alloc(2 * x)?, alloc(2 * w)?, alloc(2 * y)?];
-        let ends = [alloc(4 * problem.geometry.filters)?, alloc(2 * y)?];
+        let ends = [alloc(4 * problem.geometry.filters)?, alloc(2 * residual)?];
         let time = |plan: &Arc<ConvPlan>| {
             let workspace = self.device.alloc(plan.workspace)?;
             let (tensors, ends) = (tensors.each_ref().map(|b| b.address), ends.each_ref().map(|b| b.address));
             self.in_a_row(&self.bind(plan, tensors, ends, workspace.address)?)
         };
         let touched = if problem.epilogue.is_some_and(|e| e.residual) { 3 } else { 2 };
-        let mut limit = time(apart)? + PASS_START + (touched * 2 * y) as f32 / PASS_BYTES;
+        let g = &problem.geometry;
+        let outputs = g.batch * g.rows.output * g.cols.output * g.filters;
+        let mut limit = time(apart)? + PASS_START + (touched * 2 * outputs) as f32 / PASS_BYTES;
         let mut best = None;
         for (index, plan) in candidates {
             let plan = Arc::new(plan);
@@ -187,7 +189,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Epilogue, Kind};
+    use super::super::{Epilogue, Kind, Pitches};
     use super::*;
     use crate::cpu::conv::Axis;
 
@@ -203,12 +205,14 @@ mod tests {
         assert!(!suits(&geometry(2, 128)));
     }
 
+    fn problem(epilogue: Option<Epilogue>, pitches: Pitches) -> Problem {
+        let geometry = geometry(32, 128);
+        Problem { kind: Kind::Forward, geometry, pitches, half: true, tf32: true, scale: 1.0, epilogue }
+    }
+
     #[test]
     fn every_epilogue_has_a_choice_of_its_own() {
-        let key = |epilogue| {
-            let geometry = geometry(32, 128);
-            Problem { kind: Kind::Forward, geometry, half: true, tf32: true, scale: 1.0, epilogue }.key()
-        };
+        let key = |epilogue| problem(epilogue, Pitches::dense(&geometry(32, 128))).key();
         let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| Epilogue { residual, scale });
         let mut keys: Vec<String> = ends.into_iter().map(Some).chain([None]).map(key).collect();
         keys.sort();
@@ -216,5 +220,20 @@ mod tests {
         assert_eq!(keys.len(), 4);
         // The line of a choice is cut at spaces.
         assert!(keys.iter().all(|key| !key.contains(' ')));
+    }
+
+    #[test]
+    fn parts_of_other_tensors_have_choices_of_their_own() {
+        let dense = Pitches::dense(&geometry(32, 128));
+        let (bias, added) = (Epilogue { residual: false, scale: 1.0 }, Epilogue { residual: true, scale: 1.0 });
+        // Without parts it is what it was before there were any: choices on disk stay good.
+        assert_eq!(problem(Some(added), dense).key(), "fprop-bf16-n128-32k3s1p1x32k3s1p1-128to128-a1-brs1");
+        let apart = Pitches { x: 256, y: 384, residual: 512 };
+        assert!(problem(Some(added), apart).key().ends_with("-brs1-x256-y384-r512"));
+        // Who adds no residual does not care how it lies.
+        let only_residual = Pitches { residual: 512, ..dense };
+        assert_eq!(problem(Some(bias), only_residual).key(), problem(Some(bias), dense).key());
+        assert_eq!(problem(None, only_residual).key(), problem(None, dense).key());
+        assert_eq!(problem(None, apart).sizes(), [256 << 17, 9 << 14, 384 << 17, 512 << 17]);
     }
 }

@@ -1,6 +1,6 @@
 //! Convolutions as cuDNN's graphs of operations, and the plans that its heuristics propose for them.
 
-use super::{ConvPlan, Epilogue, Handle, Kind, Library, Problem, check, failed};
+use super::{ConvPlan, Epilogue, Handle, Kind, Library, Pitches, Problem, check, failed};
 use crate::cuda::driver::Device;
 use crate::error::Result;
 use header::*;
@@ -206,23 +206,25 @@ impl Planner {
         let g = &problem.geometry;
         let kind = if problem.half { BFLOAT16 } else { FLOAT };
         let output = [g.batch, g.filters, g.rows.output, g.cols.output];
-        let x = self.tensor(id::X, kind, [g.batch, g.channels, g.rows.input, g.cols.input], Where::Memory)?;
-        let w = self.tensor(id::W, kind, [g.filters, g.channels, g.rows.taps, g.cols.taps], Where::Memory)?;
+        let Pitches { x, y, residual: r } = problem.pitches;
+        let x = self.tensor(id::X, kind, [g.batch, g.channels, g.rows.input, g.cols.input], x, Where::Memory)?;
+        let taps = [g.filters, g.channels, g.rows.taps, g.cols.taps];
+        let w = self.tensor(id::W, kind, taps, g.channels, Where::Memory)?;
         // What follows the convolution: each takes the result so far and one more tensor.
         let mut steps = Vec::new();
         if let Some(Epilogue { residual, scale }) = problem.epilogue {
-            steps.push((ADD, self.tensor(id::BIAS, FLOAT, [1, g.filters, 1, 1], Where::Memory)?));
+            steps.push((ADD, self.tensor(id::BIAS, FLOAT, [1, g.filters, 1, 1], g.filters, Where::Memory)?));
             if residual {
-                steps.push((ADD, self.tensor(id::RESIDUAL, kind, output, Where::Memory)?));
+                steps.push((ADD, self.tensor(id::RESIDUAL, kind, output, r, Where::Memory)?));
             }
             // The engines refuse factors other than 1 in additions and convolutions.
             if scale != 1.0 {
-                steps.push((MULTIPLY, self.tensor(id::SCALE, FLOAT, [1, 1, 1, 1], Where::Argument)?));
+                steps.push((MULTIPLY, self.tensor(id::SCALE, FLOAT, [1, 1, 1, 1], 1, Where::Argument)?));
             }
         }
-        let within = |i: usize| self.tensor(id::WITHIN + i as i64, FLOAT, output, Where::Within);
+        let within = |i: usize| self.tensor(id::WITHIN + i as i64, FLOAT, output, g.filters, Where::Within);
         let mut results = (0..steps.len()).map(within).collect::<Result<Vec<_>>>()?;
-        results.push(self.tensor(id::Y, kind, output, Where::Memory)?);
+        results.push(self.tensor(id::Y, kind, output, y, Where::Memory)?);
         let mut parts = vec![x, w];
         let (convolution, node) = self.convolution(problem, [&parts[0], &parts[1], &results[0]])?;
         let mut nodes = vec![node];
@@ -240,13 +242,13 @@ impl Planner {
         Ok((graph.finish()?, parts))
     }
 
-    /// A tensor of images, channels, rows and columns, stored channels last.
-    fn tensor(self, id: i64, kind: i32, sizes: [usize; 4], place: Where) -> Result<Descriptor> {
-        let [n, c, h, w] = sizes.map(|d| d as i64);
+    /// A tensor of images, channels, rows and columns, stored channels last; pixels lie `pitch` elements apart.
+    fn tensor(self, id: i64, kind: i32, sizes: [usize; 4], pitch: usize, place: Where) -> Result<Descriptor> {
+        let ([n, c, h, w], pitch) = (sizes.map(|d| d as i64), pitch as i64);
         let tensor = Descriptor::new(self.library, TENSOR)?;
         tensor.set(901, TYPE_DATA_TYPE, &[kind])?;
         tensor.set(902, TYPE_INT64, &[n, c, h, w])?;
-        tensor.set(903, TYPE_INT64, &[h * w * c, 1, w * c, c])?;
+        tensor.set(903, TYPE_INT64, &[h * w * pitch, 1, w * pitch, pitch])?;
         tensor.set(906, TYPE_INT64, &[id])?;
         tensor.set(900, TYPE_INT64, &[16i64])?;
         match place {

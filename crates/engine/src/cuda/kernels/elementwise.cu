@@ -129,17 +129,17 @@ CAST(float, bf16, 1) CAST(float, bf16, 8) CAST(bf16, float, 1) CAST(bf16, float,
     }
 COPY(uint4) COPY(u16) COPY(u32)
 
-// Rows of up to three parts, one beside the other.
+// Rows of up to three parts, one beside the other; each part has a width and elements from row to row.
 #define JOIN(U)                                                                                                        \
-    extern "C" __global__ void join_rows_##U(U* out, i64 rows, i64 pitch, const U* a, int wa, const U* b, int wb,      \
-                                             const U* c, int wc) {                                                     \
+    extern "C" __global__ void join_rows_##U(U* out, i64 rows, i64 pitch, const U* a, int wa, int pa, const U* b,      \
+                                             int wb, int pb, const U* c, int wc, int pc) {                             \
         await_previous();                                                                                              \
         int width = wa + wb + wc;                                                                                      \
         FOR_EACH(i, rows * width) {                                                                                    \
             u32 row = (u32)i / (u32)width, column = (u32)i % (u32)width;                                               \
-            const U* x = column < wa        ? a + (i64)row * wa + column                                               \
-                         : column < wa + wb ? b + (i64)row * wb + (column - wa)                                        \
-                                            : c + (i64)row * wc + (column - wa - wb);                                  \
+            const U* x = column < wa        ? a + (i64)row * pa + column                                               \
+                         : column < wa + wb ? b + (i64)row * pb + (column - wa)                                        \
+                                            : c + (i64)row * pc + (column - wa - wb);                                  \
             out[row * pitch + column] = *x;                                                                            \
         }                                                                                                              \
     }
@@ -242,27 +242,30 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
     }
 }
 
-// y = scale (y + bias[channel] + r), rectified if wanted, in place: what follows a convolution.
+// y = scale (y + bias[channel] + r), rectified if wanted, in place: what follows a convolution. Pixels of y and r lie their
+// pitch apart.
 #define EPILOGUE(T, V)                                                                                                 \
     extern "C" __global__ void epilogue_##T##_##V(T* y, const float* bias, const T* r, float scale, int relu, i64 n,   \
-                                                  int c) {                                                             \
+                                                  int c, int y_pitch, int r_pitch) {                                   \
         await_previous();                                                                                              \
         FOR_EACH(i, n / V) {                                                                                           \
+            u32 pixel = (u32)(i * V) / (u32)c, channel = (u32)(i * V) % (u32)c;                                        \
+            T* to = y + (i64)pixel * y_pitch + channel;                                                                \
             float v[V], w[V];                                                                                          \
-            load<V>(y + i * V, v);                                                                                     \
+            load<V>(to, v);                                                                                            \
             if (bias) {                                                                                                \
-                load<V>(bias + (u32)(i * V) % (u32)c, w);                                                              \
+                load<V>(bias + channel, w);                                                                            \
                 for (int j = 0; j < V; j++) v[j] += w[j];                                                              \
             }                                                                                                          \
             if (r) {                                                                                                   \
-                load<V>(r + i * V, w);                                                                                 \
+                load<V>(r + (i64)pixel * r_pitch + channel, w);                                                        \
                 for (int j = 0; j < V; j++) v[j] += w[j];                                                              \
             }                                                                                                          \
             for (int j = 0; j < V; j++) {                                                                              \
                 v[j] *= scale;                                                                                         \
                 if (relu && v[j] < 0.0f) v[j] = 0.0f;                                                                  \
             }                                                                                                          \
-            store<V>(y + i * V, v);                                                                                    \
+            store<V>(to, v);                                                                                           \
         }                                                                                                              \
     }
 EPILOGUE(float, 1) EPILOGUE(float, 8) EPILOGUE(bf16, 1) EPILOGUE(bf16, 8)

@@ -1,6 +1,6 @@
 // Resampling by four taps, the same along rows and columns: to twice the size, to half of it, or smoothing. A thread makes
 // a patch of ROWS x 2 pixels and V channels: its indices are worked out once, all loads are known when compiling, and what
-// the pixels share is read once.
+// the pixels share is read once. Pixels of x lie `pitch` elements apart.
 
 // Output o reads TAPS inputs from begin(o) on. STEP is how far inputs go with outputs; 0 for a half, where the outputs take
 // turns: even ones have the first two taps, odd ones the others.
@@ -24,7 +24,7 @@ template <int V> __device__ __forceinline__ void load_if(bool there, const bf16*
 }
 
 template <int STEP, int ROWS, int V>
-__device__ void fir(bf16* out, const bf16* x, i64 patches, int h, int w, int oh, int ow, int c, int first,
+__device__ void fir(bf16* out, const bf16* x, i64 patches, int h, int w, int oh, int ow, int c, int pitch, int first,
                     const float (&taps)[4]) {
     using F = Fir<STEP>;
     constexpr int HIGH = F::begin(ROWS - 1) + F::TAPS, WIDE = F::begin(1) + F::TAPS;
@@ -34,7 +34,7 @@ __device__ void fir(bf16* out, const bf16* x, i64 patches, int h, int w, int oh,
         rest /= across;
         u32 oy = rest % down * ROWS, image = rest / down;
         int top = F::begin(oy) + first, left = F::begin(ox) + first;
-        const bf16* from = x + ((i64)image * h * w + top * w + left) * c + channel;
+        const bf16* from = x + ((i64)image * h * w + top * w + left) * pitch + channel;
         float sum[ROWS][2][V] = {};
 #pragma unroll
         for (int y = 0; y < HIGH; y++) {
@@ -43,7 +43,7 @@ __device__ void fir(bf16* out, const bf16* x, i64 patches, int h, int w, int oh,
 #pragma unroll
             for (int column = 0; column < WIDE; column++) {
                 float v[V];
-                load_if<V>(inside && (u32)(left + column) < (u32)w, from + (y * w + column) * c, v);
+                load_if<V>(inside && (u32)(left + column) < (u32)w, from + (y * w + column) * pitch, v);
 #pragma unroll
                 for (int o = 0; o < 2; o++)
                     if (int k = column - F::begin(o); k >= 0 && k < F::TAPS)
@@ -64,9 +64,10 @@ __device__ void fir(bf16* out, const bf16* x, i64 patches, int h, int w, int oh,
 }
 #define FIR(NAME, STEP, ROWS, V)                                                                                       \
     extern "C" __global__ void __launch_bounds__(256, 2) fir_##NAME##_##V(bf16* out, const bf16* x, i64 patches, int h,\
-                                                                          int w, int oh, int ow, int c, int first,     \
-                                                                          float a, float b, float d, float e) {        \
+                                                                          int w, int oh, int ow, int c, int pitch,     \
+                                                                          int first, float a, float b, float d,        \
+                                                                          float e) {                                   \
         await_previous();                                                                                              \
-        fir<STEP, ROWS, V>(out, x, patches, h, w, oh, ow, c, first, {a, b, d, e});                                     \
+        fir<STEP, ROWS, V>(out, x, patches, h, w, oh, ow, c, pitch, first, {a, b, d, e});                              \
     }
 FIR(up, 0, 4, 1) FIR(up, 0, 4, 8) FIR(smooth, 1, 2, 1) FIR(smooth, 1, 2, 8) FIR(down, 2, 2, 1) FIR(down, 2, 2, 8)

@@ -1,22 +1,23 @@
 // Images: resampling, pooling, attention's softmax, tables.
 
 // Sparse rows and columns: out[y, x] = sum over taps. Lists are flat: starts[o] .. starts[o + 1] index (source, weight).
+// Pixels of x lie `pitch` elements apart.
 template <class T, int V>
-__device__ void resample(T* out, const T* x, i64 n, int h, int w, int oh, int ow, int c, const int* v_start,
-                         const int* v_source, const float* v_weight, const int* h_start, const int* h_source,
-                         const float* h_weight) {
+__device__ void resample(T* out, const T* x, i64 n, int h, int w, int oh, int ow, int c, int pitch,
+                         const int* v_start, const int* v_source, const float* v_weight, const int* h_start,
+                         const int* h_source, const float* h_weight) {
     FOR_EACH(i, n / V) {
         u32 at = i * V, rest = at / (u32)c, channel = at % (u32)c, ox = rest % (u32)ow;
         rest /= (u32)ow;
         u32 oy = rest % (u32)oh;
-        const T* image = x + (i64)(rest / (u32)oh) * h * w * c + channel;
+        const T* image = x + (i64)(rest / (u32)oh) * h * w * pitch + channel;
         float sum[V];
 #pragma unroll
         for (int j = 0; j < V; j++) sum[j] = 0.0f;
         for (int a = v_start[oy]; a < v_start[oy + 1]; a++)
             for (int b = h_start[ox]; b < h_start[ox + 1]; b++) {
                 float weight = v_weight[a] * h_weight[b], v[V];
-                load<V>(image + (v_source[a] * w + h_source[b]) * c, v);
+                load<V>(image + (v_source[a] * w + h_source[b]) * pitch, v);
 #pragma unroll
                 for (int j = 0; j < V; j++) sum[j] += weight * v[j];
             }
@@ -25,10 +26,10 @@ __device__ void resample(T* out, const T* x, i64 n, int h, int w, int oh, int ow
 }
 #define RESAMPLE(T, V)                                                                                                 \
     extern "C" __global__ void resample_##T##_##V(T* out, const T* x, i64 n, int h, int w, int oh, int ow, int c,      \
-                                                  const int* vs, const int* vi, const float* vw, const int* hs,        \
-                                                  const int* hi, const float* hw) {                                    \
+                                                  int pitch, const int* vs, const int* vi, const float* vw,            \
+                                                  const int* hs, const int* hi, const float* hw) {                     \
         await_previous();                                                                                              \
-        resample<T, V>(out, x, n, h, w, oh, ow, c, vs, vi, vw, hs, hi, hw);                                            \
+        resample<T, V>(out, x, n, h, w, oh, ow, c, pitch, vs, vi, vw, hs, hi, hw);                                     \
     }
 RESAMPLE(float, 1) RESAMPLE(float, 8) RESAMPLE(bf16, 1) RESAMPLE(bf16, 8)
 

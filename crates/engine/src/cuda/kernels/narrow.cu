@@ -59,10 +59,12 @@ struct Strip {
 };
 
 // The wide image from the narrow one, (sum + bias + residual) scale. A block of four warps has a strip and 64 channels.
+// Pixels of the result and of the residual lie their pitch apart.
 // The sum has 32 places: ten for each row of taps, of which the first 3 * colours are next to each other in the image.
 extern "C" __global__ void __launch_bounds__(128, 4) narrow_to_wide(bf16* out, const bf16* narrow, const bf16* weight,
                                                                     const float* bias, const bf16* residual,
-                                                                    float scale, int relu, JOINT) {
+                                                                    float scale, int relu, int pitch,
+                                                                    int residual_pitch, JOINT) {
     await_previous();
     const Joint j = THE_JOINT;
     u16 *weights = (u16*)shared_memory, *image = weights + 64 * PITCH;
@@ -99,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) narrow_to_wide(bf16* out, c
     if (bias) load<8>(bias + channel, shift[0]), load<8>(bias + channel + 32, shift[1]);
 
     int pixel_step = j.stride * j.colours;
-    i64 start = (strip.start(j) + group) * j.channels + channel;
+    i64 start = strip.start(j) + group;
 #pragma unroll 1
     for (int y = warp; y < strip.rows; y += 4)
 #pragma unroll 1
@@ -119,23 +121,23 @@ extern "C" __global__ void __launch_bounds__(128, 4) narrow_to_wide(bf16* out, c
 #pragma unroll
                 for (int k = 0; k < 8; k++) multiply(sum[k], a, w[2 * half][k], w[2 * half + 1][k]);
             }
-            int at = (y * j.wide_width + x) * j.channels;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 // Two pixels, each with two eights of channels.
-                i64 to = start + (at + i / 2 * 8 * j.channels + i % 2 * 32);
+                i64 pixel = start + (y * j.wide_width + x + i / 2 * 8);
+                int first = channel + i % 2 * 32;
                 float v[8];
 #pragma unroll
                 for (int k = 0; k < 8; k++) v[k] = sum[i % 2 * 4 + k / 2][i / 2 * 2 + k % 2];
                 if (residual) {
                     float r[8];
-                    load<8>(residual + to, r);
+                    load<8>(residual + pixel * residual_pitch + first, r);
 #pragma unroll
                     for (int k = 0; k < 8; k++) v[k] += r[k];
                 }
 #pragma unroll
                 for (int k = 0; k < 8; k++) v[k] = relu && v[k] * scale < 0.0f ? 0.0f : v[k] * scale;
-                store<8>(out + to, v);
+                store<8>(out + pixel * pitch + first, v);
             }
         }
 }

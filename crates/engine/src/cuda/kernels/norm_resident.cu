@@ -5,17 +5,20 @@
 template <int R, int SLICE>
 __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inverses, u8* bits, const bf16* x,
                                               const float* gamma, const float* beta, const float* shift,
-                                              NormSizes size, float epsilon, int silu, Mask mask) {
+                                              NormSizes size, float epsilon, int silu, Mask mask, int x_pitch) {
     extern __shared__ float shared[];
     if (gridDim.y > 1) cluster_arrive();
     int channels = size.channels, slice = SLICE ? SLICE : size.slice, per_group = size.per_group;
     if (SLICE) silu = 1;
     Share<SLICE> share(size);
     int thread = share.thread, channel = share.channel;
+    // The pixels of x, which may be a part of another tensor, lie `x_pitch` apart.
+    x += (i64)share.pixel * x_pitch + blockIdx.x * slice + threadIdx.x * 8;
+    u32 x_hop = share.rows * x_pitch;
     uint4 kept[R];
 #pragma unroll
     for (int r = 0; r < R; r++)
-        kept[r] = share.has(r) ? *(const uint4*)(x + share.at + r * share.hop) : nothing();
+        kept[r] = share.has(r) ? *(const uint4*)(x + r * x_hop) : nothing();
     float weight = 0.0f, offset = 0.0f, moved = 0.0f;
     if (thread < slice) {
         weight = gamma[channel], offset = beta[channel];
@@ -101,17 +104,19 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
                                                        float* partials, int sums, const float* means,
                                                        const float* inverses, const bf16* dy, const bf16* x, const float* gamma,
                                                        const float* beta, const float* shift, const u8* bits,
-                                                       Addends add, NormSizes size, int silu, float kept) {
+                                                       Addends add, NormSizes size, int silu, float kept, int x_pitch) {
     extern __shared__ float shared[];
     if (gridDim.y > 1) cluster_arrive();
     int channels = size.channels, slice = SLICE ? SLICE : size.slice, per_group = size.per_group;
     if (SLICE) silu = 1;
     Share<SLICE> share(size);
     int thread = share.thread, channel = share.channel;
+    x += (i64)share.pixel * x_pitch + blockIdx.x * slice + threadIdx.x * 8;
+    u32 x_hop = share.rows * x_pitch;
     uint4 kept_x[R], kept_d[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        kept_x[r] = share.has(r) ? *(const uint4*)(x + share.at + r * share.hop) : nothing();
+        kept_x[r] = share.has(r) ? *(const uint4*)(x + r * x_hop) : nothing();
         kept_d[r] = share.has(r) ? *(const uint4*)(dy + share.at + r * share.hop) : nothing();
     }
     if (bits) {
@@ -269,22 +274,22 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* y, float* mean, float* inverse, u8* bits, const bf16* x, const float* gamma, const float* beta,          \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
-        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, int pitch) {                                \
         await_previous();                                                                                              \
         norm_resident<R, SLICE>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
                                 NormSizes{pixels, channels, slice, per_group}, epsilon, silu,                          \
-                                Mask{threshold, purpose, kept, seed, step});                                           \
+                                Mask{threshold, purpose, kept, seed, step}, pitch);                                    \
     }
 #define GRADIENT(NAME, R, SLICE, ADDS, BLOCKS)                                                                         \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
         const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
         const u8* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c,   \
-        int pixels, int channels, int slice, int per_group, int silu, float kept) {                                    \
+        int pixels, int channels, int slice, int per_group, int silu, float kept, int pitch) {                         \
         await_previous();                                                                                              \
         norm_resident_gradient<R, SLICE, ADDS>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, \
                                                beta, shift, bits, Addends{{add_a, add_b, add_c}, {by_a, by_b, by_c}},  \
-                                               NormSizes{pixels, channels, slice, per_group}, silu, kept);             \
+                                               NormSizes{pixels, channels, slice, per_group}, silu, kept, pitch);      \
     }
 // For any cut.
 #define ANY(R, BLOCKS)                                                                                                 \

@@ -42,7 +42,7 @@ pub(super) struct Narrow {
 impl Narrow {
     /// For bf16 with tensor cores; rows of the wide image in 16s and its channels in 64s.
     pub fn of(op: &Op, shapes: &[&Shape], half: bool, chip: Chip) -> Option<Narrow> {
-        let (kind, geometry) = super::convolution::shape(op, shapes)?;
+        let (kind, geometry) = super::convolution::geometry(op, shapes)?;
         let g = &geometry;
         let last = g.filters <= COLOURS;
         let sum = match (kind, last) {
@@ -138,10 +138,16 @@ impl Lowering<'_> {
             _ => return Ok(()),
         };
         let weight = self.weight(step, true)? + start;
-        let head = [outs[0], ins[0], weight, bias, residual, float(scale), rectified.into()];
+        let mut head = vec![outs[0], ins[0], weight, bias, residual, float(scale), rectified.into()];
+        let (name, groups) = match narrow.sum {
+            Sum::Wide => {
+                let pitches = [self.plan.pitch(step.outputs[0]), *io.pitches.last().unwrap_or(&0)];
+                head.extend(pitches.map(|pitch| pitch as u64));
+                ("narrow_to_wide", channels / CHANNELS)
+            }
+            _ => ("wide_to_narrow", 1),
+        };
         let arguments = [&head[..], &joint].concat();
-        let (name, groups) =
-            if narrow.sum == Sum::Wide { ("narrow_to_wide", channels / CHANNELS) } else { ("wide_to_narrow", 1) };
         self.launch(name, [strips, groups, 1], [128, 1, 1], shared, &arguments)
     }
 }

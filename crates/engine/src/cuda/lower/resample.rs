@@ -61,7 +61,7 @@ impl Lowering<'_> {
         let [batch, h, w, c] = io.shapes[0].dims().unwrap_or_default();
         let [_, oh, ow, _] = out.dims().unwrap_or_default();
         let v = if c % 8 == 0 { 8 } else { 1 };
-        let sizes = [h, w, oh, ow, c].map(|d| d as u64);
+        let sizes = [h, w, oh, ow, c, io.pitches[0]].map(|d| d as u64);
         if let (true, Some(fir)) = (io.half, Fir::of(&op.vertical))
             && Fir::of(&op.horizontal) == Some(fir)
         {

@@ -107,18 +107,19 @@ impl Lowering<'_> {
     }
 
     pub(super) fn resident_norm(&mut self, cut: &Resident, options: &NormOptions, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, .. } = io;
+        let Io { shapes, ins, pitches, outs, .. } = io;
         let bits = self.mask_bits(options, shapes[0])?;
         let shift = ins.get(3).copied().unwrap_or(0);
         let mut arguments = vec![outs[0], outs[1], outs[2], bits, ins[0], ins[1], ins[2], shift];
         arguments.extend(self.sizes(cut, options, shapes[0]));
         arguments.extend([float(options.epsilon), u64::from(options.silu)]);
         arguments.extend(self.mask(options.mask));
+        arguments.push(pitches[0] as u64);
         self.launch_resident(format!("norm_resident_{}", cut.suffix(options.silu).0), cut, shapes[0], arguments)
     }
 
     pub(super) fn resident_norm_gradient(&mut self, cut: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, .. } = io;
+        let Io { shapes, ins, pitches, outs, .. } = io;
         let (x, options) = (shapes[3], &op.options);
         let bits = self.mask_bits(options, x)?;
         let (images, channels) = (x[0], x[x.len() - 1]);
@@ -138,7 +139,7 @@ impl Lowering<'_> {
         arguments.extend(self.sizes(cut, options, x));
         arguments.push(u64::from(options.silu));
         let [_, _, kept, ..] = self.mask(options.mask);
-        arguments.push(kept);
+        arguments.extend([kept, pitches[3] as u64]);
         // Kernels for known cuts also know the number of addends, up to two; the others have room for three.
         let (suffix, known) = match addends.len() {
             ..=2 => cut.suffix(options.silu),

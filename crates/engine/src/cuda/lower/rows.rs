@@ -2,23 +2,33 @@
 
 use super::{Io, Lowering};
 use crate::error::Result;
+use crate::plan::Step;
 
 impl Lowering<'_> {
-    /// Joins rows, three parts at a time.
-    pub(super) fn concat(&mut self, io: &Io) -> Result<()> {
+    /// Joins rows, three parts at a time; those that already lie where they are joined are not touched.
+    pub(super) fn concat(&mut self, step: &Step, io: &Io) -> Result<()> {
         let widths: Vec<usize> = io.shapes.iter().map(|shape| shape.last().copied().unwrap_or(1)).collect();
         let width: usize = widths.iter().sum();
-        let (unit, name) = unit(io.half, &widths);
-        let mut out = io.outs[0];
-        for (widths, ins) in widths.chunks(3).zip(io.ins.chunks(3)) {
-            let mut arguments = vec![out, (io.n / width) as u64, (width / unit) as u64];
-            for part in 0..3 {
-                let width = widths.get(part).copied().unwrap_or(0);
-                arguments.extend([ins.get(part).copied().unwrap_or(0), (width / unit) as u64]);
+        let (unit, name) = unit(io.half, &[&widths[..], &io.pitches].concat());
+        let rows = io.n / width;
+        let mut at = 0;
+        while at < widths.len() {
+            let apart = |part: &usize| !self.plan.lies_in(step.inputs[*part], step.outputs[0]);
+            let run: Vec<usize> = (at..widths.len()).take_while(apart).take(3).collect();
+            let first: usize = widths[..at].iter().sum();
+            at += run.len().max(1);
+            if run.is_empty() {
+                continue;
             }
-            let together: usize = widths.iter().sum();
-            self.each(&format!("join_rows_{name}"), io.n / width * together / unit, &arguments)?;
-            out += (together * if io.half { 2 } else { 4 }) as u64;
+            let to = io.outs[0] + (first * if io.half { 2 } else { 4 }) as u64;
+            let mut arguments = vec![to, rows as u64, (width / unit) as u64];
+            for part in 0..3 {
+                let sizes = run.get(part).map_or([0; 2], |&part| [widths[part], io.pitches[part]]);
+                arguments.push(run.get(part).map_or(0, |&part| io.ins[part]));
+                arguments.extend(sizes.map(|size| (size / unit) as u64));
+            }
+            let together: usize = run.iter().map(|&part| widths[part]).sum();
+            self.each(&format!("join_rows_{name}"), rows * together / unit, &arguments)?;
         }
         Ok(())
     }
