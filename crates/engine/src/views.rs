@@ -28,6 +28,11 @@ impl Views {
         self.0.get(&part).copied()
     }
 
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = (Var, View)> {
+        self.0.iter().map(|(&part, &view)| (part, view))
+    }
+
     /// The tensor whose memory this one's is in: mostly itself.
     pub fn whole(&self, var: Var) -> Var {
         self.get(var).map_or(var, |view| view.whole)

@@ -103,7 +103,7 @@ fn the_papers_step_needs_less_than_six_tenths_of_the_memory_if_it_computes_again
         outline(&step.graph, &outputs, Numbers::Bf16, Chip::HOPPER).unwrap().arena_bytes() as f64 * 1e-9
     };
     let (kept, again) = (planned(false), planned(true));
-    assert!((3.63..3.78).contains(&kept) && (2.05..2.15).contains(&again), "{kept} GB and {again} GB");
+    assert!((3.7..3.75).contains(&kept) && (2.16..2.21).contains(&again), "{kept} GB and {again} GB");
 }
 
 #[test]
@@ -114,14 +114,15 @@ fn in_16_bits_no_channels_are_copied_to_join_them_unless_memory_matters_more() {
         let line = plan.lines().find(|line| line.starts_with("concat ")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    // One joins sine and cosine.
-    let all = 1 + config.multipliers.len() * (config.blocks + 1);
+    // One joins sine and cosine; six attentions join their weights and biases.
+    let few = 1 + 2 * 6;
+    let all = few + config.multipliers.len() * (config.blocks + 1);
     let (graph, net) = config.graph(128).unwrap();
     assert_eq!(joins(&graph, &[net.output], Numbers::F32), all);
-    assert_eq!(joins(&graph, &[net.output], Numbers::Bf16), 1);
+    assert_eq!(joins(&graph, &[net.output], Numbers::Bf16), few);
     let (step, outputs) = drawn(&config, 128, false);
     assert_eq!(joins(&step.graph, &outputs, Numbers::F32), all);
-    assert_eq!(joins(&step.graph, &outputs, Numbers::Bf16), 1);
+    assert_eq!(joins(&step.graph, &outputs, Numbers::Bf16), few);
     let (step, outputs) = drawn(&config, 128, true);
-    assert!(joins(&step.graph, &outputs, Numbers::Bf16) >= 2 * all - 1);
+    assert!(joins(&step.graph, &outputs, Numbers::Bf16) >= 2 * all - few);
 }

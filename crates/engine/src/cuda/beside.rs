@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::op::Op;
 use crate::plan::renames;
 use crate::{Graph, Node, Var};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Elements below which an operation is small.
-const SMALL: usize = 1 << 18;
+pub(super) const SMALL: usize = 1 << 18;
 
 /// Whether an operation goes to the second stream.
 pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
@@ -29,68 +29,117 @@ pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
 
 /// Whether an output is written on the second stream by an operation of the first: sums per channel of a norm's gradient.
 pub(super) fn ends_aside(node: &Node, graph: &Graph, output: Var) -> bool {
-    let channels = |v: Var| graph.shape(v).last().copied();
-    matches!(node.op, Op::GroupNormGradient(_)) && Some(graph.shape(output).numel()) == channels(node.inputs[3])
+    sums_of_norm(&node.op, &node.inputs, graph, output)
 }
 
-/// Moves operations that run aside to where their inputs are ready, so that they are done when they are needed.
-pub(super) fn hoist(nodes: &mut Vec<Node>, graph: &Graph) {
-    let mut places: HashMap<Var, usize> = HashMap::new();
-    let mut keyed: Vec<(usize, usize)> = Vec::new();
+fn sums_of_norm(op: &Op, inputs: &[Var], graph: &Graph, output: Var) -> bool {
+    let channels = |v: Var| graph.shape(v).last().copied();
+    matches!(op, Op::GroupNormGradient(_)) && Some(graph.shape(output).numel()) == channels(inputs[3])
+}
+
+/// Moves small operations to where many are ready: those that only others like them, or nobody, wait for to the end, the
+/// rest to where their inputs are there. Alike ones follow each other, so that they can be launched together.
+pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
+    // Large ones stay behind the gradients that others wait for.
+    let large = |node: &Node| {
+        matches!(node.op, Op::Conv2dWeightGradient(_)) || matches!(&node.op, Op::Sum(op) if op.axes == (0..3))
+    };
+    let moves = |node: &Node| runs_aside(node, graph) && !large(node) || renames(node, graph);
+    let mut waited_for = vec![false; graph.tensor_count()];
+    let mut last = vec![false; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().rev() {
+        last[index] = moves(node) && node.outputs.iter().all(|v| !waited_for[v.index()]);
+        if !last[index] {
+            node.inputs.iter().for_each(|v| waited_for[v.index()] = true);
+        }
+    }
+    // Where each tensor is made, and how many moved operations there come before.
+    let mut places: HashMap<Var, (usize, usize)> = HashMap::new();
+    let mut keyed = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        let ready = node.inputs.iter().filter_map(|v| places.get(v)).max().copied().unwrap_or(0);
-        // Large ones stay behind the gradients that others wait for.
-        let large =
-            matches!(node.op, Op::Conv2dWeightGradient(_)) || matches!(&node.op, Op::Sum(op) if op.axes == (0..3));
-        let moves = runs_aside(node, graph) && !large || renames(node, graph);
-        let place = if moves { ready } else { index };
+        let (ready, before) = node.inputs.iter().filter_map(|v| places.get(v)).max().copied().unwrap_or((0, 0));
+        let (place, level) = match (moves(node), last[index]) {
+            (false, _) => (index, 0),
+            (true, false) => (ready, before + 1),
+            (true, true) => (nodes.len(), if ready == nodes.len() { before + 1 } else { 0 }),
+        };
         node.outputs.iter().for_each(|&v| {
-            places.insert(v, place);
+            places.insert(v, (place, level));
         });
-        keyed.push((place, index));
+        keyed.push((place, level, node.op.name(), graph.shape(node.outputs[0]).numel(), index));
     }
     keyed.sort_unstable();
     let mut taken: Vec<Option<Node>> = nodes.drain(..).map(Some).collect();
-    nodes.extend(keyed.into_iter().filter_map(|(_, index)| taken[index].take()));
+    nodes.extend(keyed.into_iter().filter_map(|(.., index)| taken[index].take()));
 }
 
 /// Lowers every step, with forks and joins; gives the first command of each.
 pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
     let (plan, graph) = (lowering.plan, lowering.graph);
+    let steps = plan.steps();
     let mut starts = Vec::new();
-    // Of steps aside that nobody has waited for yet: step, where it ends, what it wrote.
+    // Of steps aside that nobody has waited for yet: step, where it ends.
     let mut pending: Vec<(usize, usize)> = Vec::new();
     let mut made_by: HashMap<usize, usize> = HashMap::new();
-    for (index, step) in plan.steps().iter().enumerate() {
-        starts.push(lowering.commands.len());
+    // Sums of norms' gradients, which nobody reads before the end.
+    let mut sums = Vec::new();
+    let read: HashSet<usize> = steps.iter().flat_map(|step| &step.inputs).map(|&v| plan.root(v)).collect();
+    let mut index = 0;
+    while index < steps.len() {
+        let run = &steps[index..index + lowering.run_of_alike(index)];
+        let (step, aside) = (&run[0], run[0].aside);
+        let start = lowering.commands.len();
         // The latest step aside that must be done: it is late, or its result is read here.
-        let read = step.inputs.iter().filter_map(|&v| made_by.get(&plan.root(v)).copied()).max();
-        let wanted = if step.aside { None } else { read };
+        let needed = step.inputs.iter().filter_map(|&v| made_by.get(&plan.root(v)).copied()).max();
+        let wanted = if aside { None } else { needed };
         let late = index.checked_sub(plan.leeway());
         let due = pending.iter().rposition(|&(at, _)| Some(at) <= wanted.max(late) && wanted.max(late).is_some());
         if let Some(last) = due {
             lowering.commands.push(Command::Join(pending[last].1));
             pending.drain(..=last);
         }
-        if step.aside {
+        if aside {
             lowering.commands.push(Command::Fork);
         }
-        lowering.lower(step)?;
-        let later = std::mem::take(&mut lowering.later);
+        let begin = lowering.commands.len();
+        for step in run {
+            lowering.lower(step)?;
+        }
+        // Unless a step is several commands, of which the second needs the first.
+        if run.len() > 1 && lowering.commands.len() - begin == run.len() {
+            let commands = lowering.commands.drain(begin..).collect();
+            let commands = lowering.together(commands)?;
+            lowering.commands.extend(commands);
+        }
+        let mut later = std::mem::take(&mut lowering.later);
+        let sums_of = |&v: &Var| sums_of_norm(&step.op, &step.inputs, graph, v);
+        let ends: Vec<Var> = step.outputs.iter().copied().filter(sums_of).collect();
+        if ends.iter().all(|&v| plan.outputs().contains(&v) && !read.contains(&plan.root(v))) {
+            sums.append(&mut later);
+        }
         let ends_aside = !later.is_empty();
         if ends_aside {
             lowering.commands.push(Command::Fork);
             lowering.commands.extend(later);
         }
-        if step.aside || ends_aside {
-            let event = Event::new(lowering.device)?;
+        if aside || ends_aside {
             pending.push((index, lowering.commands.len()));
-            lowering.commands.push(Command::Back(event));
+            lowering.commands.push(Command::Back(Event::new(lowering.device)?));
         }
-        let sums = |var: Var| graph.shape(var).numel() == graph.shape(step.inputs[3]).last().copied().unwrap_or(0);
-        for &var in step.outputs.iter().filter(|&&var| step.aside || ends_aside && sums(var)) {
-            made_by.insert(plan.root(var), index);
+        let written = run.iter().flat_map(|step| &step.outputs);
+        for var in written.filter(|var| aside || ends_aside && ends.contains(var)) {
+            made_by.insert(plan.root(*var), index);
         }
+        starts.push(start);
+        starts.resize(starts.len() + run.len() - 1, lowering.commands.len());
+        index += run.len();
+    }
+    if !sums.is_empty() {
+        let commands = lowering.together(sums)?;
+        lowering.commands.push(Command::Fork);
+        lowering.commands.extend(commands);
+        pending.push((index, lowering.commands.len()));
+        lowering.commands.push(Command::Back(Event::new(lowering.device)?));
     }
     if let Some((_, last)) = pending.pop() {
         lowering.commands.push(Command::Join(last));

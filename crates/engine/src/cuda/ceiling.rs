@@ -40,6 +40,7 @@ impl Session {
             pitches: [SIDE; 3],
             strides: [0; 3],
             batch: 1,
+            addresses: None,
             half: true,
             half_out: true,
             tf32: true,

@@ -22,6 +22,9 @@ library!(
         gemm: "cublasGemmStridedBatchedEx" (
             Handle, c_int, c_int, c_int, c_int, c_int, *const f32, Address, c_int, c_int, i64, Address, c_int, c_int, i64,
             *const f32, Address, c_int, c_int, i64, c_int, c_int, c_int);
+        gemm_many: "cublasGemmBatchedEx" (
+            Handle, c_int, c_int, c_int, c_int, c_int, *const f32, Address, c_int, c_int, Address, c_int, c_int,
+            *const f32, Address, c_int, c_int, c_int, c_int, c_int);
         version: "cublasGetVersion_v2" (Handle, *mut c_int);
     }
 );
@@ -42,12 +45,23 @@ pub(super) struct Gemm {
     /// Elements between the matrices of a batch; 0 repeats one.
     pub strides: [usize; 3],
     pub batch: usize,
+    /// Where on the device the addresses of the batch's matrices are, if these are not evenly apart: of all `a`, `b`, `out`.
+    pub addresses: Option<Address>,
     /// Whether `a` and `b` are bf16.
     pub half: bool,
     /// Whether `out` is bf16.
     pub half_out: bool,
     /// Whether f32 inputs may be rounded to TF32.
     pub tf32: bool,
+}
+
+impl Gemm {
+    /// Whether both are one product that differ only in where the matrices are.
+    pub fn shaped_as(&self, other: &Gemm) -> bool {
+        let kind = |g: &Gemm| (g.alpha, g.transpose, g.half, g.half_out, g.tf32, g.addresses, g.batch);
+        let sizes = |g: &Gemm| ([g.m, g.n, g.k], g.pitches);
+        kind(self) == kind(other) && sizes(self) == sizes(other) && self.batch == 1 && self.addresses.is_none()
+    }
 }
 
 /// A cuBLAS handle on a stream.
@@ -79,6 +93,7 @@ impl Cublas {
     }
 
     pub fn enqueue(&self, g: &Gemm) -> Result<()> {
+        static ZERO: f32 = 0.0;
         const F32: c_int = 0;
         const BF16: c_int = 14;
         let kind = if g.half { BF16 } else { F32 };
@@ -91,35 +106,29 @@ impl Cublas {
             (false, true) => FAST_TF32,
             (false, false) => PEDANTIC,
         };
-        let beta = 0.0f32;
+        let (alpha, beta) = (&raw const g.alpha, &raw const ZERO);
+        let [ta, tb] = g.transpose.map(c_int::from);
+        let [m, n, k, batch] = [g.m, g.n, g.k, g.batch].map(|size| size as c_int);
+        let [pa, pb, po] = g.pitches.map(|pitch| pitch as c_int);
+        let [sa, sb, so] = g.strides.map(|stride| stride as i64);
+        let (blas, at) = (self.library, self.handle);
         // cuBLAS is column-major: it computes out^T = op(b)^T op(a)^T.
-        // SAFETY: the caller's matrices are within live buffers; alpha and beta are read before the call returns.
+        // SAFETY: the caller's matrices, and the table of their addresses, are within live buffers; alpha and beta are read
+        // before the call returns.
         let status = unsafe {
-            (self.library.gemm)(
-                self.handle,
-                c_int::from(g.transpose[1]),
-                c_int::from(g.transpose[0]),
-                g.n as c_int,
-                g.m as c_int,
-                g.k as c_int,
-                &g.alpha,
-                g.b,
-                kind,
-                g.pitches[1] as c_int,
-                g.strides[1] as i64,
-                g.a,
-                kind,
-                g.pitches[0] as c_int,
-                g.strides[0] as i64,
-                &beta,
-                g.out,
-                out_kind,
-                g.pitches[2] as c_int,
-                g.strides[2] as i64,
-                g.batch as c_int,
-                compute,
-                -1,
-            )
+            match g.addresses {
+                None => (blas.gemm)(
+                    at, tb, ta, n, m, k, alpha, g.b, kind, pb, sb, g.a, kind, pa, sa, beta, g.out, out_kind, po, so,
+                    batch, compute, -1,
+                ),
+                Some(table) => {
+                    let [a, b, out] = [0, 1, 2].map(|i| table + 8 * (i * g.batch) as u64);
+                    (blas.gemm_many)(
+                        at, tb, ta, n, m, k, alpha, b, kind, pb, a, kind, pa, beta, out, out_kind, po, batch, compute,
+                        -1,
+                    )
+                }
+            }
         };
         check("a matrix product", status)
     }

@@ -18,7 +18,7 @@ const SHORT_LEEWAY: usize = 12;
 /// The operations that `outputs` need, fused and in the order in which they start.
 pub(super) fn order(graph: &Graph, outputs: &[Var], numbers: Numbers, chip: Chip) -> Vec<Node> {
     let mut nodes = fuse(graph, outputs, numbers, chip.capability);
-    beside::hoist(&mut nodes, graph);
+    beside::gather(&mut nodes, graph);
     nodes
 }
 

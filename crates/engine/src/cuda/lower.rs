@@ -287,19 +287,17 @@ impl Lowering<'_> {
                     return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
                 }
                 let v = if n.is_multiple_of(8) { 8 } else { 1 };
-                let name = format!("combine_{kind}_{v}");
-                // Four terms at a time; later rounds add to the result so far.
-                let mut terms: Vec<(f64, Address)> = op.coefficients.iter().copied().zip(ins.iter().copied()).collect();
-                while !terms.is_empty() {
-                    let now: Vec<_> = terms.drain(..terms.len().min(4)).collect();
-                    let at = |i: usize| now.get(i).map_or(0, |t| t.1);
-                    let c = |i: usize| float(now.get(i).map_or(0.0, |t| t.0));
-                    let arguments = [outs[0], at(0), at(1), at(2), at(3), c(0), c(1), c(2), c(3), n as u64];
-                    self.each(&name, n / v, &arguments)?;
-                    if !terms.is_empty() {
-                        terms.insert(0, (1.0, outs[0]));
-                    }
+                if ins.len() > 4 {
+                    let terms = ins.iter().zip(&op.coefficients).flat_map(|(&at, &by)| [at, float(by)]);
+                    let table = self.device.upload(&terms.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
+                    let arguments = [outs[0], table.address, ins.len() as u64, n as u64];
+                    self.tables.push(table);
+                    return self.each(&format!("combine_all_{kind}_{v}"), n / v, &arguments);
                 }
+                let at = |i: usize| ins.get(i).copied().unwrap_or(0);
+                let by = |i: usize| float(op.coefficients.get(i).copied().unwrap_or(0.0));
+                let arguments = [outs[0], at(0), at(1), at(2), at(3), by(0), by(1), by(2), by(3), n as u64];
+                self.each(&format!("combine_{kind}_{v}"), n / v, &arguments)?;
             }
             Op::Binary(op) => {
                 let [out, a, b] = [out_shape, shapes[0], shapes[1]].map(four);

@@ -17,6 +17,7 @@ mod optim;
 mod self_test;
 mod session;
 mod slices;
+mod together;
 mod weights;
 
 pub use driver::{Buffer, Chip, Device};

@@ -58,7 +58,7 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 /// A kernel of a module, which lives as long as the process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::cuda) struct Function(Handle);
 
 // SAFETY: an immutable handle.

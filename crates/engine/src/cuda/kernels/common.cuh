@@ -145,3 +145,13 @@ __device__ __forceinline__ float block_sum(float value) {
 
 // Every thread's share of n items.
 #define FOR_EACH(i, n) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)
+
+// Arguments of one of many launches in a table: block z's, eight bytes each.
+struct Row {
+    const u64* words;
+    __device__ __forceinline__ Row(const u64* table) : words(table + blockIdx.z * 16) {}
+    __device__ __forceinline__ i64 operator[](int i) const { return (i64)words[i]; }
+    __device__ __forceinline__ float* to(int i) const { return (float*)words[i]; }
+    __device__ __forceinline__ const float* from(int i) const { return (const float*)words[i]; }
+    __device__ __forceinline__ float number(int i) const { return __uint_as_float((u32)words[i]); }
+};

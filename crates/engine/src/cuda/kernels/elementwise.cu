@@ -33,6 +33,30 @@ __device__ void combine(T* out, const T* a, const T* b, const T* c, const T* d, 
         combine<T, V>(out, a, b, c, d, ca, cb, cc, cd, n);                                                             \
     }
 COMBINE(float, 1) COMBINE(float, 8) COMBINE(bf16, 1) COMBINE(bf16, 8)
+// Any number of terms; a table has the address of each and its coefficient.
+#define COMBINE_ALL(T, V)                                                                                              \
+    extern "C" __global__ void combine_all_##T##_##V(T* out, const u64* terms, int count, i64 n) {                     \
+        await_previous();                                                                                              \
+        FOR_EACH(i, n / V) {                                                                                           \
+            float sum[V] = {}, x[V];                                                                                   \
+            _Pragma("unroll 4") for (int t = 0; t < count; t++) {                                                      \
+                load<V>((const T*)terms[2 * t] + i * V, x);                                                            \
+                float by = __uint_as_float((u32)terms[2 * t + 1]);                                                     \
+                for (int j = 0; j < V; j++) sum[j] += by * x[j];                                                       \
+            }                                                                                                          \
+            store<V>(out + i * V, sum);                                                                                \
+        }                                                                                                              \
+    }
+COMBINE_ALL(float, 1) COMBINE_ALL(float, 8) COMBINE_ALL(bf16, 1) COMBINE_ALL(bf16, 8)
+// Many combinations: block z has its arguments in row z of a table.
+#define COMBINE_MANY(V)                                                                                                \
+    extern "C" __global__ void combine_float_##V##_many(const u64* table) {                                            \
+        await_previous();                                                                                              \
+        Row w(table);                                                                                                  \
+        combine<float, V>(w.to(0), w.from(1), w.from(2), w.from(3), w.from(4), w.number(5), w.number(6), w.number(7),  \
+                          w.number(8), w[9]);                                                                          \
+    }
+COMBINE_MANY(1) COMBINE_MANY(8)
 
 // out[i0, i1, i2, i3] = a[...] op b[...]; strides are 0 where an input is repeated. n3 is a multiple of V.
 template <class A, class B, class T, int V>
@@ -65,6 +89,12 @@ __device__ void binary(T* out, const A* a, const B* b, int multiply, i64 n, u32 
     }
 BINARY(float, float, float, 1) BINARY(float, float, float, 8) BINARY(bf16, bf16, bf16, 1) BINARY(bf16, bf16, bf16, 8)
 BINARY(bf16, float, bf16, 1) BINARY(bf16, float, bf16, 8) BINARY(float, bf16, bf16, 1) BINARY(float, bf16, bf16, 8)
+extern "C" __global__ void binary_float_float_8_many(const u64* table) {
+    await_previous();
+    Row w(table);
+    binary<float, float, float, 8>(w.to(0), w.from(1), w.from(2), w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11],
+                                   w[12], w[13], w[14], w[15]);
+}
 
 // Functions in the order of op::Function::ALL.
 __device__ float function_value(int f, float x) {
@@ -280,7 +310,8 @@ EPILOGUE(float, 1) EPILOGUE(float, 8) EPILOGUE(bf16, 1) EPILOGUE(bf16, 8)
             const T* pa = a + starts[2 * batch] + (i64)row * a_row;                                                    \
             const T* pb = b + starts[2 * batch + 1] + (i64)column * b_col;                                             \
             float sum = 0.0f;                                                                                          \
-            for (int j = 0; j < k; j++) sum += widen(pa[(i64)j * a_col]) * widen(pb[(i64)j * b_row]);                  \
+            _Pragma("unroll 8") for (int j = 0; j < k; j++)                                                            \
+                sum += widen(pa[j * a_col]) * widen(pb[j * b_row]);                                                    \
             out[i] = narrow<T>(sum);                                                                                   \
         }                                                                                                              \
     }

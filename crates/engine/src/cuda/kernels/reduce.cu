@@ -29,12 +29,13 @@ extern "C" __global__ void sum_middle_bf16(float* out, const bf16* x, i64 middle
 
 // Eight columns per thread: block (lanes, 256 / lanes), where lanes * 8 columns are done at once; inner is a multiple of 8.
 template <class T>
-__device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, int rows_per_part, int parts, float scale) {
+__device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, int rows_per_part, int parts, float scale,
+                                int outer) {
     extern __shared__ float shared[];
     int column = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
     i64 first = (i64)blockIdx.y * rows_per_part;
     i64 last = min(first + rows_per_part, middle);
-    const T* base = x + (i64)blockIdx.z * middle * inner;
+    const T* base = x + (i64)outer * middle * inner;
     float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (column < inner)
         // Several loads on their way.
@@ -55,17 +56,23 @@ __device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, i
         if (at < inner) {
             float total = 0.0f;
             for (int y = 0; y < blockDim.y; y++) total += shared[y * width + c];
-            out[((i64)blockIdx.z * parts + blockIdx.y) * inner + at] = total * scale;
+            out[((i64)outer * parts + blockIdx.y) * inner + at] = total * scale;
         }
     }
 }
 extern "C" __global__ void sum_middle_wide_float(float* out, const float* x, i64 middle, int inner, int rows, int parts, float scale) {
     await_previous();
-    sum_middle_wide(out, x, middle, inner, rows, parts, scale);
+    sum_middle_wide(out, x, middle, inner, rows, parts, scale, blockIdx.z);
 }
 extern "C" __global__ void sum_middle_wide_bf16(float* out, const bf16* x, i64 middle, int inner, int rows, int parts, float scale) {
     await_previous();
-    sum_middle_wide(out, x, middle, inner, rows, parts, scale);
+    sum_middle_wide(out, x, middle, inner, rows, parts, scale, blockIdx.z);
+}
+
+extern "C" __global__ void sum_middle_wide_float_many(const u64* table) {
+    await_previous();
+    Row w(table);
+    sum_middle_wide(w.to(0), w.from(1), w[2], w[3], w[4], w[5], w.number(6), 0);
 }
 
 // Rows of consecutive values: grid (parts, rows), block 256.
@@ -83,9 +90,8 @@ SUM_ROWS(float) SUM_ROWS(bf16)
 
 // Sums two or three sets over the images: dgamma and dbeta of [images, channels], and the sums of dx of [parts, channels].
 // Block (32, 8).
-extern "C" __global__ void norm_image_sums(float* first, float* second, float* third, const float* partials, int images,
-                                           int parts, int channels, float by_third) {
-    await_previous();
+__device__ void image_sums(float* first, float* second, float* third, const float* partials, int images, int parts,
+                           int channels, float by_third) {
     __shared__ float shared[8][32];
     int set = blockIdx.y, channel = blockIdx.x * 32 + threadIdx.x, rows = set == 2 ? parts : images;
     const float* from = partials + (i64)set * images * channels + channel;
@@ -101,4 +107,14 @@ extern "C" __global__ void norm_image_sums(float* first, float* second, float* t
     if (set == 0) first[channel] = total;
     if (set == 1) second[channel] = total;
     if (set == 2) third[channel] = by_third * total;
+}
+extern "C" __global__ void norm_image_sums(float* first, float* second, float* third, const float* partials, int images,
+                                           int parts, int channels, float by_third) {
+    await_previous();
+    image_sums(first, second, third, partials, images, parts, channels, by_third);
+}
+extern "C" __global__ void norm_image_sums_many(const u64* table) {
+    await_previous();
+    Row w(table);
+    image_sums(w.to(0), w.to(1), w.to(2), w.from(3), w[4], w[5], w[6], w.number(7));
 }

@@ -1,6 +1,7 @@
 //! Sums over the middle of `[outer, middle, inner]`, in one pass or two; see kernels/reduce.cu.
 
 use super::{Lowering, float};
+use crate::cuda::beside::SMALL;
 use crate::cuda::driver::Address;
 use crate::error::Result;
 
@@ -17,8 +18,9 @@ impl SumPlan {
             return SumPlan { rows, parts: middle.div_ceil(rows) };
         }
         let columns = if inner.is_multiple_of(8) { inner.div_ceil(256) } else { inner.div_ceil(32) };
-        // Enough blocks for the whole GPU, each with at least 64 rows.
-        let parts = (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64));
+        // Enough blocks for the whole GPU, each with at least 64 rows; small ones in one pass.
+        let small = outer * middle * inner <= SMALL;
+        let parts = if small { 1 } else { (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64)) };
         let rows = middle.div_ceil(parts);
         SumPlan { rows, parts: middle.div_ceil(rows) }
     }

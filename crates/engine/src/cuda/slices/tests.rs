@@ -67,7 +67,7 @@ fn network(recompute: bool, narrow: usize) -> Result<Network> {
 fn planned(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<(Views, Plan, usize)> {
     let (graph, chip) = (&network.graph, Chip::HOPPER);
     let nodes = order(graph, outputs, numbers, chip);
-    let views = find(&nodes, graph, outputs, numbers, chip.capability);
+    let views = find(&nodes, graph, outputs, numbers, chip);
     let plan = place(graph, &nodes, outputs, numbers, chip, views.clone(), |_| Ok(1000))?;
     let left = plan.steps().iter().filter(|step| matches!(step.op, Op::Concat(_))).count();
     Ok((views, plan, left))
@@ -119,8 +119,8 @@ fn what_a_convolution_refuses_is_copied() -> Result<()> {
     let Network { graph, parts, outputs } = &network;
     let nodes = order(graph, outputs, Numbers::Bf16, Chip::HOPPER);
     let refused = |can: fn(&Problem) -> bool| {
-        let mut views = find(&nodes, graph, outputs, Numbers::Bf16, Chip::HOPPER.capability);
-        refuse(&mut views, &nodes, graph, Numbers::Bf16, can);
+        let mut views = find(&nodes, graph, outputs, Numbers::Bf16, Chip::HOPPER);
+        refuse(&mut views, &nodes, graph, Numbers::Bf16, Chip::HOPPER, can);
         parts.map(|part| views.get(part).is_some())
     };
     assert_eq!(refused(|_| true), [true; 4]);
