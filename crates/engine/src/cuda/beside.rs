@@ -2,6 +2,7 @@
 
 use super::driver::Event;
 use super::lower::{Command, Lowering};
+use super::together::run_of_alike;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::renames;
@@ -37,8 +38,8 @@ fn sums_of_norm(op: &Op, inputs: &[Var], graph: &Graph, output: Var) -> bool {
     matches!(op, Op::GroupNormGradient(_)) && Some(graph.shape(output).numel()) == channels(inputs[3])
 }
 
-/// Moves small operations to where many are ready: those that only others like them, or nobody, wait for to the end, the
-/// rest to where their inputs are there. Alike ones follow each other, so that they can be launched together.
+/// Moves small operations to where their inputs are ready, and those that only others like them, or nobody, wait for to where
+/// all products among these are ready. Alike ones follow each other, so that they can be launched together.
 pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
     // Large ones stay behind the gradients that others wait for.
     let large = |node: &Node| {
@@ -46,23 +47,30 @@ pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
     };
     let moves = |node: &Node| runs_aside(node, graph) && !large(node) || renames(node, graph);
     let mut waited_for = vec![false; graph.tensor_count()];
-    let mut last = vec![false; nodes.len()];
+    let mut patient = vec![false; nodes.len()];
     for (index, node) in nodes.iter().enumerate().rev() {
-        last[index] = moves(node) && node.outputs.iter().all(|v| !waited_for[v.index()]);
-        if !last[index] {
+        patient[index] = moves(node) && node.outputs.iter().all(|v| !waited_for[v.index()]);
+        if !patient[index] {
             node.inputs.iter().for_each(|v| waited_for[v.index()] = true);
         }
+    }
+    let mut made_at = vec![0; graph.tensor_count()];
+    let mut together = 0;
+    for (index, node) in nodes.iter().enumerate() {
+        let place = |v: &Var| made_at[v.index()];
+        let ready = node.inputs.iter().map(place).max().unwrap_or(0);
+        if patient[index] && matches!(node.op, Op::Matmul(_)) {
+            together = together.max(ready);
+        }
+        node.outputs.iter().for_each(|v| made_at[v.index()] = if moves(node) { ready } else { index });
     }
     // Where each tensor is made, and how many moved operations there come before.
     let mut places: HashMap<Var, (usize, usize)> = HashMap::new();
     let mut keyed = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        let (ready, before) = node.inputs.iter().filter_map(|v| places.get(v)).max().copied().unwrap_or((0, 0));
-        let (place, level) = match (moves(node), last[index]) {
-            (false, _) => (index, 0),
-            (true, false) => (ready, before + 1),
-            (true, true) => (nodes.len(), if ready == nodes.len() { before + 1 } else { 0 }),
-        };
+        let ready = node.inputs.iter().filter_map(|v| places.get(v)).max().copied().unwrap_or((0, 0));
+        let ready = if patient[index] { ready.max((together, 0)) } else { ready };
+        let (place, level) = if moves(node) { (ready.0, ready.1 + 1) } else { (index, 0) };
         node.outputs.iter().for_each(|&v| {
             places.insert(v, (place, level));
         });
@@ -86,7 +94,7 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
     let read: HashSet<usize> = steps.iter().flat_map(|step| &step.inputs).map(|&v| plan.root(v)).collect();
     let mut index = 0;
     while index < steps.len() {
-        let run = &steps[index..index + lowering.run_of_alike(index)];
+        let run = &steps[index..index + run_of_alike(plan, index)];
         let (step, aside) = (&run[0], run[0].aside);
         let start = lowering.commands.len();
         // The latest step aside that must be done: it is late, or its result is read here.

@@ -3,6 +3,7 @@
 use super::cublas::Gemm;
 use super::driver::Launch;
 use super::lower::{Command, Lowering};
+use crate::Plan;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
@@ -14,25 +15,24 @@ const MANY: [&str; 5] =
 /// Arguments of a launch in the table.
 const WORDS: usize = 16;
 
-impl Lowering<'_> {
-    /// How many steps from `index` on may be one: aside, alike, and not in need of each other. What a step aside uses is kept
-    /// for some steps, and no longer.
-    pub fn run_of_alike(&self, index: usize) -> usize {
-        let steps = &self.plan.steps()[index..];
-        let alike =
-            |step: &Step| step.aside && std::mem::discriminant(&step.op) == std::mem::discriminant(&steps[0].op);
-        if !matches!(steps[0].op, Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::Sum(_)) {
-            return 1;
-        }
-        let mut made = HashSet::new();
-        let apart = |step: &&Step| {
-            let ready = step.inputs.iter().all(|&v| !made.contains(&self.plan.root(v)));
-            made.extend(step.outputs.iter().map(|&v| self.plan.root(v)));
-            ready && alike(step)
-        };
-        steps.iter().take_while(apart).count().clamp(1, self.plan.leeway().max(1))
+/// How many steps from `index` on may be one: aside, alike, and not in need of each other. What a step aside uses is kept for
+/// some steps, and no longer.
+pub(super) fn run_of_alike(plan: &Plan, index: usize) -> usize {
+    let steps = &plan.steps()[index..];
+    if !matches!(steps[0].op, Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::Sum(_)) {
+        return 1;
     }
+    let mut made = HashSet::new();
+    let joins = |step: &&Step| {
+        let alike = step.aside && step.op.name() == steps[0].op.name();
+        let ready = step.inputs.iter().all(|&v| !made.contains(&plan.root(v)));
+        made.extend(step.outputs.iter().map(|&v| plan.root(v)));
+        alike && ready
+    };
+    steps.iter().take_while(joins).count().clamp(1, plan.leeway().max(1))
+}
 
+impl Lowering<'_> {
     /// Commands that do not need each other, those that are alike made one.
     pub fn together(&mut self, commands: Vec<Command>) -> Result<Vec<Command>> {
         let (mut launches, mut products, mut made): (Vec<Vec<Launch>>, Vec<Vec<Gemm>>, Vec<Command>) =
@@ -98,5 +98,53 @@ impl Lowering<'_> {
         let gemm = Gemm { batch: group.len(), addresses: Some(table.address), ..group[0].clone() };
         self.tables.push(table);
         Ok(vec![Command::Product(gemm)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::{Chip, Numbers, outline};
+    use crate::{Graph, Init, Result, Var};
+
+    /// A time that shifts the channels of some blocks, as in the networks, with its gradients.
+    fn shifted(blocks: usize) -> Result<(Graph, Vec<Var>)> {
+        let mut g = Graph::new();
+        let time = g.input("time", [4, 16])?;
+        let mut x = g.input("x", [4, 64, 64, 32])?;
+        for block in 0..blocks {
+            let weight = g.param(&format!("{block}.weight"), [32, 16], Init::Constant(0.1))?;
+            let bias = g.param(&format!("{block}.bias"), [32], Init::Constant(0.1))?;
+            let shift = g.linear(time, weight, Some(bias))?;
+            let shift = g.reshape(shift, [4, 1, 1, 32])?;
+            let moved = g.add(x, shift)?;
+            x = g.mul(moved, x)?;
+        }
+        let loss = g.sum(x)?;
+        let mut outputs = g.parameter_gradients(loss)?;
+        outputs.push(loss);
+        Ok((g, outputs))
+    }
+
+    #[test]
+    fn the_products_of_all_blocks_are_launched_together() -> Result<()> {
+        let (graph, outputs) = shifted(20)?;
+        let plan = outline(&graph, &outputs, Numbers::Bf16, Chip::HOPPER)?;
+        let mut runs = Vec::new();
+        let mut index = 0;
+        while index < plan.steps().len() {
+            let run = run_of_alike(&plan, index);
+            runs.push((plan.steps()[index].op.name(), run));
+            index += run;
+        }
+        let of = |name| runs.iter().filter(|run| run.0 == name).map(|run| run.1).collect::<Vec<_>>();
+        // Forward, and for the weights.
+        assert_eq!(of("matmul"), [20, 20]);
+        assert_eq!(of("binary").iter().filter(|&&run| run == 20).count(), 1);
+        // No run may be longer than what its steps use is kept.
+        let (graph, outputs) = shifted(30)?;
+        let plan = outline(&graph, &outputs, Numbers::Bf16, Chip::HOPPER)?;
+        assert!((0..plan.steps().len()).all(|index| run_of_alike(&plan, index) <= plan.leeway()));
+        Ok(())
     }
 }
