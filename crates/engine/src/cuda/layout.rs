@@ -13,7 +13,7 @@ use crate::{Graph, Node, Plan, Var};
 
 /// Steps by which what runs aside may be late, and where memory matters more than time.
 const LEEWAY: usize = 24;
-const SHORT_LEEWAY: usize = 12;
+const SHORT_LEEWAY: usize = 8;
 
 /// The operations that `outputs` need, fused and in the order in which they start.
 pub(super) fn order(graph: &Graph, outputs: &[Var], numbers: Numbers, chip: Chip) -> Vec<Node> {
