@@ -24,7 +24,7 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 /// | `from` | `false` | a run or model whose weights to begin with |
 /// | `batch` | `128` | images per update, 1 to 65536 |
 /// | `accumulate` | `1` | parts in which a batch is computed, each a whole fraction of it |
-/// | `recompute` | `false` | compute cheap results again for the gradients: the same bits in less memory, slower |
+/// | `recompute` | `false` | compute cheap results again for the gradients: the same result in less memory, slower |
 /// | `precision` | `"bf16"` | `"f32"` or `"bf16"`, which processors compute as f32 |
 /// | `rate` | `2e-4` | learning rate after warm-up |
 /// | `beta1`, `beta2`, `epsilon` | `0.9`, `0.999`, `1e-8` | of Adam |
