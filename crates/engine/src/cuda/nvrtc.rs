@@ -107,26 +107,15 @@ fn compile(program: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     }
 }
 
+/// Tells in a moment whether kernels can be compiled for a compute capability.
+pub fn check(capability: (i32, i32)) -> Result<()> {
+    cached("extern \"C\" __global__ void nothing() { await_previous(); }", capability).map(drop)
+}
+
 /// The compiled kernels, from the cache if they are there, else compiled side by side.
 pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
-    let (mut major, mut minor) = (0, 0);
-    // SAFETY: valid out-pointers.
-    unsafe { (Nvrtc::get()?.version)(&mut major, &mut minor) };
-    let cubin = |program: &str| {
-        let hash = hash(&format!("{COMMON}{program}"));
-        let key = format!("kernels-{hash:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", capability.0, capability.1);
-        if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
-            // A cubin is an ELF file; anything else is a damaged cache.
-            if bytes.starts_with(b"\x7fELF") {
-                return Ok(bytes);
-            }
-        }
-        let bytes = compile(program, capability)?;
-        store(&key, &bytes);
-        Ok(bytes)
-    };
     std::thread::scope(|scope| {
-        let threads = PROGRAMS.map(|program| scope.spawn(move || cubin(program)));
+        let threads = PROGRAMS.map(|program| scope.spawn(move || cached(program, capability)));
         let failed = || Error::Device {
             what: "compiling the kernels".into(),
             problem: "the compiler's thread ended".into(),
@@ -134,6 +123,24 @@ pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
         };
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(failed()))).collect()
     })
+}
+
+/// A compiled program, from the cache if it is there.
+fn cached(program: &str, capability: (i32, i32)) -> Result<Vec<u8>> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: valid out-pointers.
+    unsafe { (Nvrtc::get()?.version)(&mut major, &mut minor) };
+    let hash = hash(&format!("{COMMON}{program}"));
+    let key = format!("kernels-{hash:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", capability.0, capability.1);
+    if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
+        // A cubin is an ELF file; anything else is a damaged cache.
+        if bytes.starts_with(b"\x7fELF") {
+            return Ok(bytes);
+        }
+    }
+    let bytes = compile(program, capability)?;
+    store(&key, &bytes);
+    Ok(bytes)
 }
 
 /// A file of the cache folder: `$SOFTDIFF_CACHE`, else `softdiff` in the user's cache folder.
@@ -193,6 +200,15 @@ mod tests {
                     Err(error) => panic!("{error}"),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_the_compiler_does_not_know_is_an_error_at_once() {
+        if Nvrtc::get().is_ok() {
+            assert!(compile("", (9, 0)).is_ok());
+            let error = compile("", (1, 0)).expect_err("no compiler knows it").to_string();
+            assert!(error.contains("arch"), "{error}");
         }
     }
 }

@@ -26,7 +26,8 @@ impl Session {
     /// Opens GPU number `ordinal` with its libraries, and begins to compile the kernels or to take them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
         let device = Device::open(ordinal)?;
-        nvrtc::Nvrtc::get()?;
+        // What cannot work is said here; the rest is compiled while other things are prepared.
+        nvrtc::check(device.chip.capability)?;
         let kernels = Kernels::new(&device);
         let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
         let libraries = Libraries { cudnn: Cudnn::new(&device)?, cublas, kernels };
