@@ -54,31 +54,28 @@ pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
             node.inputs.iter().for_each(|v| waited_for[v.index()] = true);
         }
     }
-    let mut made_at = vec![0; graph.tensor_count()];
-    let mut together = 0;
-    for (index, node) in nodes.iter().enumerate() {
-        let place = |v: &Var| made_at[v.index()];
-        let ready = node.inputs.iter().map(place).max().unwrap_or(0);
-        if patient[index] && matches!(node.op, Op::Matmul(_)) {
-            together = together.max(ready);
+    // Where each node goes, and how many moved ones come before it there; patient ones not before `earliest`.
+    let places = |earliest: usize| {
+        let mut made_at = vec![(0, 0); graph.tensor_count()];
+        let mut places = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            let ready = node.inputs.iter().map(|v| made_at[v.index()]).max().unwrap_or((0, 0));
+            let ready = if patient[index] { ready.max((earliest, 0)) } else { ready };
+            let place = if moves(node) { (ready.0, ready.1 + 1) } else { (index, 0) };
+            node.outputs.iter().for_each(|v| made_at[v.index()] = place);
+            places.push(place);
         }
-        node.outputs.iter().for_each(|v| made_at[v.index()] = if moves(node) { ready } else { index });
-    }
-    // Where each tensor is made, and how many moved operations there come before.
-    let mut places: HashMap<Var, (usize, usize)> = HashMap::new();
-    let mut keyed = Vec::new();
-    for (index, node) in nodes.iter().enumerate() {
-        let ready = node.inputs.iter().filter_map(|v| places.get(v)).max().copied().unwrap_or((0, 0));
-        let ready = if patient[index] { ready.max((together, 0)) } else { ready };
-        let (place, level) = if moves(node) { (ready.0, ready.1 + 1) } else { (index, 0) };
-        node.outputs.iter().for_each(|&v| {
-            places.insert(v, (place, level));
-        });
-        keyed.push((place, level, node.op.name(), graph.shape(node.outputs[0]).numel(), index));
-    }
+        places
+    };
+    let products = (0..nodes.len()).filter(|&index| patient[index] && matches!(nodes[index].op, Op::Matmul(_)));
+    let ready = places(0);
+    let together = products.map(|index| ready[index].0).max().unwrap_or(0);
+    let alike = |node: &Node| (node.op.name(), graph.shape(node.outputs[0]).numel());
+    let places = places(together).into_iter().zip(nodes.iter().map(alike));
+    let mut keyed: Vec<_> = places.zip(0..).collect();
     keyed.sort_unstable();
     let mut taken: Vec<Option<Node>> = nodes.drain(..).map(Some).collect();
-    nodes.extend(keyed.into_iter().filter_map(|(.., index)| taken[index].take()));
+    nodes.extend(keyed.into_iter().filter_map(|(_, index): (_, usize)| taken[index].take()));
 }
 
 /// Lowers every step, with forks and joins; gives the first command of each.
