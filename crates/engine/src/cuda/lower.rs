@@ -304,6 +304,7 @@ impl Lowering<'_> {
                 let (Some(out), Some(a), Some(b)) = (out, a, b) else {
                     return Err(self.unsupported(step, "has more than four dimensions"));
                 };
+                let [out, a, b] = joined([out, a, b]);
                 let v = if out[3] % 8 == 0 { 8 } else { 1 };
                 let name = format!("binary_{}_{}_{v}", self.kind(step.inputs[0]), self.kind(step.inputs[1]));
                 let multiply = u64::from(op.kind == BinaryKind::Multiply);
@@ -428,6 +429,21 @@ fn four(shape: &Shape) -> Option<[usize; 4]> {
     Some(sizes)
 }
 
+/// The same shapes with neighbouring axes made one where each shape goes along both of them or is repeated along both, so
+/// that the last axis is as long as it can be. The first shape is repeated nowhere.
+fn joined(shapes: [[usize; 4]; 3]) -> [[usize; 4]; 3] {
+    let mut axes: Vec<[usize; 3]> = Vec::new();
+    for axis in (0..4).rev() {
+        let sizes = shapes.map(|shape| shape[axis]);
+        match axes.last_mut() {
+            _ if sizes[0] == 1 => {}
+            Some(last) if (0..3).all(|i| (sizes[i] == 1) == (last[i] == 1)) => (0..3).for_each(|i| last[i] *= sizes[i]),
+            _ => axes.push(sizes),
+        }
+    }
+    std::array::from_fn(|i| std::array::from_fn(|axis| axes.get(3 - axis).map_or(1, |sizes| sizes[i])))
+}
+
 /// Strides of a shape, 0 where a dimension of size 1 is repeated.
 fn repeated_strides(sizes: &[usize; 4]) -> [u64; 4] {
     let mut strides = [0; 4];
@@ -437,4 +453,22 @@ fn repeated_strides(sizes: &[usize; 4]) -> [u64; 4] {
         stride *= sizes[axis];
     }
     strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_joined_where_every_shape_goes_along_both_or_none() {
+        let image = [128, 32, 32, 3];
+        assert_eq!(joined([image; 3]), [[1, 1, 1, 128 * 32 * 32 * 3]; 3]);
+        let each = joined([image, image, [128, 1, 1, 1]]);
+        assert_eq!(each, [[1, 1, 128, 3072], [1, 1, 128, 3072], [1, 1, 128, 1]]);
+        let pixels = joined([image, [128, 32, 32, 1], image]);
+        assert_eq!(pixels, [[1, 1, 128 * 1024, 3], [1, 1, 128 * 1024, 1], [1, 1, 128 * 1024, 3]]);
+        let apart = [[2, 3, 4, 5], [2, 1, 4, 1], [1, 3, 1, 5]];
+        assert_eq!(joined(apart), apart);
+        assert_eq!(joined([[1, 7, 1, 5], [1, 7, 1, 5], [1, 1, 1, 5]]), [[1, 1, 7, 5], [1, 1, 7, 5], [1, 1, 1, 5]]);
+    }
 }

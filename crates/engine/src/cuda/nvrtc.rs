@@ -54,7 +54,12 @@ macro_rules! norm {
 /// Our kernels, as programs of similar size that are compiled side by side.
 const PROGRAMS: [&str; 12] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu"), include_str!("kernels/fir.cu")),
-    concat!(include_str!("kernels/reduce.cu"), include_str!("kernels/optim.cu"), include_str!("kernels/record.cu")),
+    concat!(
+        include_str!("kernels/reduce.cu"),
+        include_str!("kernels/optim.cu"),
+        include_str!("kernels/record.cu"),
+        include_str!("kernels/products.cu")
+    ),
     include_str!("kernels/group_norm.cu"),
     norm!("ANY(1, 4) ANY(2, 4) ANY(4, 2) ANY(8, 2)"),
     norm!("KNOWN(8, 16, 2) KNOWN(8, 32, 2) KNOWN(8, 48, 2)"),

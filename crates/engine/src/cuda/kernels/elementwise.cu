@@ -299,20 +299,3 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
         }                                                                                                              \
     }
 EPILOGUE(float, 1) EPILOGUE(float, 8) EPILOGUE(bf16, 1) EPILOGUE(bf16, 8)
-
-// Many small products: out[b] = A B, one element per thread. starts holds where A and B of each product begin.
-#define SMALL_PRODUCTS(T)                                                                                              \
-    extern "C" __global__ void small_products_##T(T* out, const T* a, const T* b, const i64* starts, i64 total, int m, \
-                                                  int n, int k, int a_row, int a_col, int b_row, int b_col) {          \
-        await_previous();                                                                                              \
-        FOR_EACH(i, total) {                                                                                           \
-            u32 at = (u32)i, column = at % (u32)n, row = at / (u32)n % (u32)m, batch = at / (u32)n / (u32)m;           \
-            const T* pa = a + starts[2 * batch] + (i64)row * a_row;                                                    \
-            const T* pb = b + starts[2 * batch + 1] + (i64)column * b_col;                                             \
-            float sum = 0.0f;                                                                                          \
-            _Pragma("unroll 8") for (int j = 0; j < k; j++)                                                            \
-                sum += widen(pa[j * a_col]) * widen(pb[j * b_row]);                                                    \
-            out[i] = narrow<T>(sum);                                                                                   \
-        }                                                                                                              \
-    }
-SMALL_PRODUCTS(float) SMALL_PRODUCTS(bf16)

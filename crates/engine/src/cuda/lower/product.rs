@@ -7,28 +7,47 @@ use crate::error::Result;
 use crate::op::Matmul;
 use crate::plan::Step;
 
+/// Columns that a block of kernels/products.cu has, and the bytes of shared memory it may take.
+const COLUMNS: usize = 32;
+const USUAL_SHARED: usize = 48 << 10;
+/// Blocks that a grid can have along y.
+const MOST_RUNS: usize = 65_535;
+
+/// The longest run, of which all products consist, that has one left matrix.
+fn run_of_one(batch: &[(usize, usize)]) -> usize {
+    let same = |run: &[(usize, usize)]| run.iter().all(|product| product.0 == run[0].0);
+    let first = batch.iter().take_while(|product| product.0 == batch[0].0).count();
+    let whole = batch.len().is_multiple_of(first.max(1)) && batch.chunks(first.max(1)).all(same);
+    if whole { first.max(1) } else { 1 }
+}
+
 impl Lowering<'_> {
     /// A batch of products, where an operand may be repeated.
     pub(super) fn matmul(&mut self, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, kind, half, n, .. } = io;
-        let (kind, half, n, tf32) = (*kind, *half, *n, self.numbers.tf32());
+        let Io { shapes, ins, outs, kind, half, .. } = io;
+        let (kind, half, tf32) = (*kind, *half, self.numbers.tf32());
         if self.half(step.inputs[1]) != half {
             return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
         }
         let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
         let element = if half { 2 } else { 4 };
         let (m, width, k) = (product.m, product.n, product.k);
-        if product.batch.len() >= 32 && m * width * k <= 1 << 18 {
+        // Matrices in shared memory: columns of B, and A with its rows in fours and a little apart.
+        let shared = 4 * k * (COLUMNS + m.next_multiple_of(4) + 4);
+        let run = run_of_one(&product.batch);
+        let runs = product.batch.len() / run;
+        if product.batch.len() >= 32 && m * width * k <= 1 << 20 && shared <= USUAL_SHARED && runs <= MOST_RUNS {
             let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
             let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
-            let mut arguments = vec![outs[0], ins[0], ins[1], table.address, n as u64];
-            self.tables.push(table);
             let strides = |transposed: bool, columns: usize, rows: usize| {
                 if transposed { [1, rows] } else { [columns, 1] }
             };
             let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
-            arguments.extend([m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
-            return self.each(&format!("small_products_{kind}"), n, &arguments);
+            let mut arguments = vec![outs[0], ins[0], ins[1], table.address];
+            arguments.extend([run, m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
+            self.tables.push(table);
+            let grid = [(run * width).div_ceil(COLUMNS), runs, 1];
+            return self.launch(&format!("small_products_{kind}"), grid, [256, 1, 1], shared, &arguments);
         }
         let mut first = 0;
         while first < product.batch.len() {
@@ -95,5 +114,20 @@ impl Lowering<'_> {
             half_out,
             tf32,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_with_one_left_matrix_are_found_in_runs() {
+        let batch = |lefts: &[usize]| lefts.iter().map(|&left| (left, 0)).collect::<Vec<_>>();
+        assert_eq!(run_of_one(&batch(&[0, 0, 0, 0])), 4);
+        assert_eq!(run_of_one(&batch(&[0, 0, 9, 9, 18, 18])), 2);
+        assert_eq!(run_of_one(&batch(&[0, 9, 18])), 1);
+        assert_eq!(run_of_one(&batch(&[0, 0, 9])), 1);
+        assert_eq!(run_of_one(&batch(&[0, 0, 9, 18])), 1);
     }
 }
