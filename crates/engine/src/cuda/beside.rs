@@ -8,7 +8,10 @@ use crate::op::Op;
 use crate::plan::renames;
 use crate::{Graph, Node, Var};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
+/// Weight gradients that go to the second stream together: a fork costs the first one something.
+const TOGETHER: usize = 3;
 /// Elements below which an operation is small.
 pub(super) const SMALL: usize = 1 << 18;
 
@@ -78,13 +81,52 @@ pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
     nodes.extend(keyed.into_iter().filter_map(|(_, index): (_, usize)| taken[index].take()));
 }
 
-/// Lowers every step, with forks and joins; gives the first command of each.
-pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
+/// What goes to the second stream.
+#[derive(Default)]
+struct Aside {
+    /// Weight gradients that wait for others to go with them, by step.
+    held: Vec<(usize, Vec<Command>)>,
+    /// What went there and nobody has waited for yet: its first step, where it ends.
+    pending: Vec<(usize, usize)>,
+}
+
+impl Aside {
+    /// Sends what was held, and then the `commands` of a step; tells where the commands of each are.
+    fn send(&mut self, lowering: &mut Lowering, index: usize, commands: Vec<Command>) -> Result<Places> {
+        let first = self.held.first().map_or(index, |held| held.0);
+        let mut places = Vec::new();
+        lowering.commands.push(Command::Fork);
+        for (step, commands) in self.held.drain(..).chain([(index, commands)]) {
+            let begin = lowering.commands.len();
+            lowering.commands.extend(commands);
+            places.push((step, begin..lowering.commands.len()));
+        }
+        self.pending.push((first, lowering.commands.len()));
+        lowering.commands.push(Command::Back(Event::new(lowering.device)?));
+        Ok(places)
+    }
+
+    /// Makes the first stream wait for all steps up to `index`.
+    fn join(&mut self, lowering: &mut Lowering, index: usize) -> Result<Places> {
+        let held = self.held.first().is_some_and(|held| held.0 <= index);
+        let places = if held { self.send(lowering, index, Vec::new())? } else { Vec::new() };
+        if let Some(last) = self.pending.iter().rposition(|&(first, _)| first <= index) {
+            lowering.commands.push(Command::Join(self.pending[last].1));
+            self.pending.drain(..=last);
+        }
+        Ok(places)
+    }
+}
+
+/// Steps and where their commands are.
+type Places = Vec<(usize, Range<usize>)>;
+
+/// Lowers every step, with forks and joins; tells where each one's commands are.
+pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
     let (plan, graph) = (lowering.plan, lowering.graph);
     let steps = plan.steps();
-    let mut starts = Vec::new();
-    // Of steps aside that nobody has waited for yet: step, where it ends.
-    let mut pending: Vec<(usize, usize)> = Vec::new();
+    let mut places = Places::new();
+    let mut aside = Aside::default();
     let mut made_by: HashMap<usize, usize> = HashMap::new();
     // Sums of norms' gradients, which nobody reads before the end.
     let mut sums = Vec::new();
@@ -92,19 +134,12 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
     let mut index = 0;
     while index < steps.len() {
         let run = &steps[index..index + run_of_alike(plan, index)];
-        let (step, aside) = (&run[0], run[0].aside);
-        let start = lowering.commands.len();
+        let step = &run[0];
         // The latest step aside that must be done: it is late, or its result is read here.
         let needed = step.inputs.iter().filter_map(|&v| made_by.get(&plan.root(v)).copied()).max();
-        let wanted = if aside { None } else { needed };
-        let late = index.checked_sub(plan.leeway());
-        let due = pending.iter().rposition(|&(at, _)| Some(at) <= wanted.max(late) && wanted.max(late).is_some());
-        if let Some(last) = due {
-            lowering.commands.push(Command::Join(pending[last].1));
-            pending.drain(..=last);
-        }
-        if aside {
-            lowering.commands.push(Command::Fork);
+        let wanted = if step.aside { None } else { needed };
+        if let Some(due) = wanted.max(index.checked_sub(plan.leeway())) {
+            places.extend(aside.join(lowering, due)?);
         }
         let begin = lowering.commands.len();
         for step in run {
@@ -123,31 +158,36 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<usize>> {
             sums.append(&mut later);
         }
         let ends_aside = !later.is_empty();
-        if ends_aside {
-            lowering.commands.push(Command::Fork);
-            lowering.commands.extend(later);
+        if step.aside {
+            let commands = lowering.commands.drain(begin..).collect();
+            if matches!(step.op, Op::Conv2dWeightGradient(_)) && aside.held.len() + 1 < TOGETHER {
+                aside.held.push((index, commands));
+            } else {
+                places.extend(aside.send(lowering, index, commands)?);
+            }
+        } else {
+            places.push((index, begin..lowering.commands.len()));
         }
-        if aside || ends_aside {
-            pending.push((index, lowering.commands.len()));
-            lowering.commands.push(Command::Back(Event::new(lowering.device)?));
+        if ends_aside {
+            places.extend(aside.send(lowering, index, later)?);
         }
         let written = run.iter().flat_map(|step| &step.outputs);
-        for var in written.filter(|var| aside || ends_aside && ends.contains(var)) {
+        for var in written.filter(|var| step.aside || ends_aside && ends.contains(var)) {
             made_by.insert(plan.root(*var), index);
         }
-        starts.push(start);
-        starts.resize(starts.len() + run.len() - 1, lowering.commands.len());
         index += run.len();
     }
     if !sums.is_empty() {
-        let commands = lowering.together(sums)?;
-        lowering.commands.push(Command::Fork);
-        lowering.commands.extend(commands);
-        pending.push((index, lowering.commands.len()));
-        lowering.commands.push(Command::Back(Event::new(lowering.device)?));
+        let sums = lowering.together(sums)?;
+        places.extend(aside.send(lowering, index, sums)?);
     }
-    if let Some((_, last)) = pending.pop() {
-        lowering.commands.push(Command::Join(last));
+    places.extend(aside.join(lowering, index)?);
+    let mut ranges = vec![0..0; steps.len()];
+    for (step, range) in places {
+        match ranges.get_mut(step) {
+            Some(place) if place.start == place.end => *place = range,
+            _ => {}
+        }
     }
-    Ok(starts)
+    Ok(ranges)
 }

@@ -12,6 +12,7 @@ use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
 use crate::shuffle::Shuffled;
 use crate::{Graph, Place, Plan, Precision, Var};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ pub struct Executor {
     /// Run before the planned steps.
     before: Vec<Command>,
     commands: Vec<Command>,
-    /// First command of each planned step, and the end of the last.
-    starts: Vec<usize>,
+    /// The commands of each planned step.
+    places: Vec<Range<usize>>,
     planned: usize,
     captured: Option<Captured>,
     warm: bool,
@@ -94,7 +95,7 @@ impl Executor {
             commands: Vec::new(),
             later: Vec::new(),
         };
-        let starts = beside::lower_all(&mut lowering)?;
+        let places = beside::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;
         let planned = commands.len();
         let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
@@ -109,7 +110,7 @@ impl Executor {
             step,
             before: Vec::new(),
             commands,
-            starts,
+            places,
             planned,
             captured: None,
             warm: false,
@@ -232,7 +233,7 @@ impl Executor {
     }
 
     /// Enqueues commands; one after the other on the first stream if they are to be timed `alone`.
-    fn enqueue(&self, range: std::ops::Range<usize>, alone: bool) -> Result<()> {
+    fn enqueue(&self, range: Range<usize>, alone: bool) -> Result<()> {
         let libraries = self.session.lock();
         let device = &self.session.device;
         let mut lane = 0;
@@ -278,7 +279,7 @@ impl Executor {
         let device = self.session.device.clone();
         let mut result = Vec::new();
         // As a graph, as in a run: launched one by one, small ones would show the host's time.
-        let time = |range: std::ops::Range<usize>| -> Result<Duration> {
+        let time = |range: Range<usize>| -> Result<Duration> {
             if range.is_empty() {
                 return Ok(Duration::ZERO);
             }
@@ -287,9 +288,8 @@ impl Executor {
             let milliseconds = device.time(|| graph.launch())?;
             Ok(Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32))
         };
-        for (index, planned) in self.plan.steps().iter().enumerate() {
-            let end = self.starts.get(index + 1).copied().unwrap_or(self.planned);
-            result.push(self.plan.timed(planned, time(self.starts[index]..end)?));
+        for (planned, place) in self.plan.steps().iter().zip(&self.places) {
+            result.push(self.plan.timed(planned, time(place.clone())?));
         }
         if self.planned < self.commands.len() {
             let (scope, shape) = (String::new(), String::new());
