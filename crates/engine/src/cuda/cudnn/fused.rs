@@ -1,7 +1,7 @@
 //! Convolutions with bias, residual and scale in one kernel, which cuDNN compiles at run time: where that beats two passes.
 
 use super::graph::Planner;
-use super::{ConvCall, ConvPlan, Cudnn, Problem};
+use super::{ConvPlan, Cudnn, Problem};
 use crate::cpu::conv::Geometry;
 use crate::cuda::nvrtc::{cache_file, hash, store};
 use crate::error::Result;
@@ -20,8 +20,6 @@ const SMALLEST: usize = 1 << 18;
 /// What a pass over memory is reckoned to move in a millisecond, and the milliseconds to start it.
 const PASS_BYTES: f32 = 3e9;
 const PASS_START: f32 = 1e-3;
-/// Runs in a row when timing.
-const RUNS: usize = 8;
 
 /// Whether what follows a convolution of this size may run in its kernel.
 pub(in crate::cuda) fn suits(g: &Geometry) -> bool {
@@ -138,7 +136,7 @@ impl Cudnn {
         let time = |plan: &Arc<ConvPlan>| {
             let workspace = self.device.alloc(plan.workspace)?;
             let (tensors, ends) = (tensors.each_ref().map(|b| b.address), ends.each_ref().map(|b| b.address));
-            self.in_a_row(&self.bind(plan, tensors, ends, workspace.address)?)
+            self.in_a_row(&self.bind(plan, tensors, ends, workspace.address)?, f32::INFINITY)
         };
         let touched = if problem.epilogue.is_some_and(|e| e.residual) { 3 } else { 2 };
         let g = &problem.geometry;
@@ -154,20 +152,6 @@ impl Cudnn {
             }
         }
         Ok(best)
-    }
-
-    /// Milliseconds of a convolution in a captured graph, where the host's time does not count.
-    fn in_a_row(&self, call: &ConvCall) -> Result<f32> {
-        // The first run loads the engine, which a capture does not allow.
-        self.enqueue(call)?;
-        self.device.synchronize()?;
-        let graph = self.device.capture(|| (0..RUNS).try_for_each(|_| self.enqueue(call)))?;
-        graph.launch()?;
-        let mut least = f32::INFINITY;
-        for _ in 0..3 {
-            least = least.min(self.device.time(|| graph.launch())?);
-        }
-        Ok(least / RUNS as f32)
     }
 
     /// The file of a compiled plan; version and GPU are in its name, because cuDNN does not check them on reading.
