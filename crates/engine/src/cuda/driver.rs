@@ -14,6 +14,7 @@ use std::sync::Arc;
 use kernel::LaunchConfig;
 pub(super) use kernel::{Function, Launch, Module};
 pub use memory::Buffer;
+pub(super) use memory::Pinned;
 pub(super) use stream::{Event, Graph};
 
 pub(super) type Handle = *mut c_void;
@@ -36,6 +37,8 @@ library!(
         memory_info: "cuMemGetInfo_v2" (*mut usize, *mut usize);
         alloc: "cuMemAlloc_v2" (*mut Address, usize);
         free: "cuMemFree_v2" (Address);
+        alloc_host: "cuMemAllocHost_v2" (*mut *mut c_void, usize);
+        free_host: "cuMemFreeHost" (*mut c_void);
         to_device: "cuMemcpyHtoDAsync_v2" (Address, *const c_void, usize, Handle);
         to_host: "cuMemcpyDtoHAsync_v2" (*mut c_void, Address, usize, Handle);
         fill_bytes: "cuMemsetD8Async" (Address, u8, usize, Handle);
@@ -116,6 +119,8 @@ pub struct Device {
     pub(super) stream: Handle,
     /// For what runs beside the first stream; only ever used between a fork and a join.
     pub(super) side: Handle,
+    /// For copies from the host that go on beside both.
+    pub(super) copies: Handle,
     /// Its number.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
@@ -140,7 +145,7 @@ impl Device {
     pub fn open(ordinal: usize) -> Result<Arc<Device>> {
         let driver = Driver::get()?;
         let (mut count, mut device, mut version, mut context) = (0, 0, 0, null_mut());
-        let (mut stream, mut side) = (null_mut(), null_mut());
+        let [mut stream, mut side, mut copies] = [null_mut(); 3];
         // SAFETY: plain calls with valid out-pointers, in the order the driver asks for.
         unsafe {
             driver.check("starting CUDA", (driver.init)(0))?;
@@ -163,8 +168,9 @@ impl Device {
             driver.check("opening the GPU", (driver.device_get)(&mut device, ordinal as c_int))?;
             driver.check("making a context", (driver.context_retain)(&mut context, device))?;
             driver.check("entering the context", (driver.context_set)(context))?;
-            driver.check("making a stream", (driver.stream_create)(&mut stream, 1))?;
-            driver.check("making a stream", (driver.stream_create)(&mut side, 1))?;
+            for stream in [&mut stream, &mut side, &mut copies] {
+                driver.check("making a stream", (driver.stream_create)(stream, 1))?;
+            }
         }
         let attribute = |which| -> Result<i32> {
             let mut value = 0;
@@ -191,6 +197,7 @@ impl Device {
             context,
             stream,
             side,
+            copies,
             ordinal,
             name,
             chip: Chip { capability, shared },
@@ -217,8 +224,17 @@ impl Device {
 
     /// Waits until everything has run.
     pub fn synchronize(&self) -> Result<()> {
+        self.wait_for(self.stream)
+    }
+
+    /// Waits until all copies beside the rest are done.
+    pub(super) fn synchronize_copies(&self) -> Result<()> {
+        self.wait_for(self.copies)
+    }
+
+    fn wait_for(&self, stream: Handle) -> Result<()> {
         self.enter()?;
         // SAFETY: a live stream.
-        self.driver.check("waiting for the GPU", unsafe { (self.driver.stream_synchronize)(self.stream) })
+        self.driver.check("waiting for the GPU", unsafe { (self.driver.stream_synchronize)(stream) })
     }
 }

@@ -2,15 +2,15 @@
 
 use super::beside;
 use super::cudnn::Problem;
-use super::driver::{Address, Buffer, Event, Graph as Captured, Launch};
+use super::driver::{Address, Buffer, Device, Event, Function, Graph as Captured, Launch};
 use super::layout;
 use super::lower::{Command, Lowering, Numbers, problem};
+use super::pictures::Shards;
 use super::session::{Libraries, Session};
 use super::slices;
 use super::weights::{DeviceParams, from_bytes, to_bytes};
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
-use crate::shuffle::Shuffled;
 use crate::{Graph, Place, Plan, Precision, Var};
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct Executor {
     step: Buffer,
     /// Run before the planned steps.
     before: Vec<Command>,
+    /// Where these find pictures, if they come from the host.
+    shards: Option<Shards>,
     commands: Vec<Command>,
     /// The commands of each planned step.
     places: Vec<Range<usize>>,
@@ -109,6 +111,7 @@ impl Executor {
             inputs,
             step,
             before: Vec::new(),
+            shards: None,
             commands,
             places,
             planned,
@@ -140,11 +143,11 @@ impl Executor {
     /// Copies `output` into the input `name` at the end of every run.
     pub fn carry(&mut self, output: Var, name: &str) -> Result<()> {
         let n = self.plan.shape(output).numel();
-        let index = self.plan.find_input(name, n)?;
+        let to = self.input_address(name, n)?;
         let (from, half) = self.output(output)?;
-        let function = self.session.lock().kernels.get(if half { "carry_bf16" } else { "carry_f32" })?;
+        let function = self.kernel(if half { "carry_bf16" } else { "carry_f32" })?;
         let grid = [n.div_ceil(256) as u32, 1, 1];
-        let arguments = vec![self.inputs[index].address, from, n as u64];
+        let arguments = vec![to, from, n as u64];
         self.append(vec![Command::Kernel(Launch {
             function,
             grid,
@@ -156,39 +159,35 @@ impl Executor {
         Ok(())
     }
 
-    /// Keeps `pictures` on the device, and from now on fills the input `name` with those that `order` gives every run.
-    ///
-    /// False, and nothing is done, if they would take more than half of the free memory.
-    pub(crate) fn feed(&mut self, name: &str, pictures: &[u8], order: &Shuffled) -> Result<bool> {
-        let device = self.session.device.clone();
-        let size = order.picture_size;
-        let Some((_, var)) = self.plan.inputs().iter().find(|(n, _)| n == name) else {
-            return self.plan.find_input(name, 0).map(|_| false);
-        };
-        let batch = self.plan.shape(*var).numel() / size.max(1);
-        let index = self.plan.find_input(name, batch * size)?;
-        if pictures.len() > device.memory()?.0 / 2 {
-            return Ok(false);
-        }
-        let kept = device.upload(pictures)?;
-        let count = pictures.len() / size.max(1);
-        let function = self.session.lock().kernels.get("gather_pictures")?;
-        let arguments = vec![
-            self.inputs[index].address,
-            kept.address,
-            self.step.address,
-            batch as u64,
-            count as u64,
-            size as u64,
-            order.seed,
-            u64::from(order.purpose),
-            u64::from(crate::shuffle::half_bits(count as u64)),
-        ];
-        let (grid, block) = ([batch as u32, 1, 1], [256, 1, 1]);
-        self.before = vec![Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments })];
-        self._tables.push(kept);
+    /// Lets every run begin with a command.
+    pub(super) fn prepend(&mut self, command: Command) {
+        self.before = vec![command];
         self.captured = None;
-        Ok(true)
+    }
+
+    /// Lets the shards provide for every run.
+    pub(super) fn supply_from(&mut self, shards: Shards) {
+        self.shards = Some(shards);
+    }
+
+    /// Keeps memory that commands refer to.
+    pub(super) fn hold(&mut self, buffer: Buffer) {
+        self._tables.push(buffer);
+    }
+
+    /// Where it runs.
+    pub(super) fn device(&self) -> &Arc<Device> {
+        &self.session.device
+    }
+
+    /// A kernel of ours.
+    pub(super) fn kernel(&self, name: &str) -> Result<Function> {
+        self.session.lock().kernels.get(name)
+    }
+
+    /// Where an input of so many values is.
+    pub(super) fn input_address(&self, name: &str, values: usize) -> Result<Address> {
+        Ok(self.inputs[self.plan.find_input(name, values)?].address)
     }
 
     /// Where the number of the step is.
@@ -217,6 +216,9 @@ impl Executor {
     /// captures them as a graph, and from then on a run is one launch.
     pub fn run(&mut self, step: u32) -> Result<()> {
         self.session.device.enter()?;
+        if let Some(shards) = &mut self.shards {
+            shards.supply(u64::from(step))?;
+        }
         self.step.fill_word(step)?;
         if !self.warm {
             self.warm = true;

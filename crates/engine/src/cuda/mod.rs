@@ -14,6 +14,7 @@ pub(crate) mod library;
 mod lower;
 mod nvrtc;
 mod optim;
+mod pictures;
 mod self_test;
 mod session;
 mod slices;

@@ -79,7 +79,7 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
         }),
         ("convolutions from and to colours", Numbers::Bf16, 5e-3, narrow::difference),
         ("convolutions that write and read parts of joined channels", Numbers::Bf16, 5e-3, joined::difference),
-        ("batches gathered on the device are bit-identical", Numbers::F32, 0.0, order_difference),
+        ("batches gathered on the device or streamed are bit-identical", Numbers::F32, 0.0, order_difference),
         ("training gives the same bits again, and when resumed", Numbers::Bf16, 0.0, learning::same_bits),
         ("halves of a batch make the update of the whole", Numbers::Bf16, 1e-2, learning::parts_make_a_whole),
         ("a loss that is not finite touches no weight", Numbers::Bf16, 0.0, learning::nonfinite_is_skipped),
@@ -175,25 +175,31 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     Ok(different as f64)
 }
 
-/// How many values of shuffled batches differ from the host's, over several epochs.
+/// How many values of shuffled batches differ from the host's, over several epochs and from two runs on: of pictures that
+/// are on the device, and of those that come in shards.
 fn order_difference(session: &Arc<Session>) -> Result<f64> {
     let (batch, size, count, purpose) = (7, 5, 23, 0x6461);
     let mut g = Graph::new();
     let x = g.input("x", [batch, size])?;
     let y = g.scale(x, 1.0)?;
     let params = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
-    let mut device = Executor::new(session, &g, &[y], &params, Numbers::F32, 0)?;
-    let pictures: Vec<u8> = (0..count * size).map(|i| (i * 37 % 256) as u8).collect();
+    let pictures: Arc<Vec<u8>> = Arc::new((0..count * size).map(|i| (i * 37 % 256) as u8).collect());
     let order = Shuffled { picture_size: size, seed: 99, purpose };
-    device.feed("x", &pictures, &order)?;
     let mut different = 0;
-    for run in 0..12 {
-        device.run(run)?;
-        let found = device.get(y)?;
-        for (slot, found) in found.chunks_exact(size).enumerate() {
-            let chosen = order.at(u64::from(run) * batch as u64 + slot as u64, count as u64) as usize;
-            let wanted = pictures[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
-            different += found.iter().zip(wanted).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    for runs in [None, Some(1), Some(3)] {
+        let mut device = Executor::new(session, &g, &[y], &params, Numbers::F32, 0)?;
+        match runs {
+            None => device.keep("x", &pictures, &order)?,
+            Some(runs) => device.stream_by("x", &pictures, &order, runs)?,
+        }
+        for run in (0..12).chain(5..20) {
+            device.run(run)?;
+            let found = device.get(y)?;
+            for (slot, found) in found.chunks_exact(size).enumerate() {
+                let chosen = order.at(u64::from(run) * batch as u64 + slot as u64, count as u64) as usize;
+                let wanted = pictures[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
+                different += found.iter().zip(wanted).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+            }
         }
     }
     Ok(different as f64)

@@ -3,6 +3,7 @@
 use super::Skipped;
 use crate::hash;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Decoded pictures, 8 bits, one after the other: NHWC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct Dataset {
     height: usize,
     width: usize,
     channels: usize,
-    pixels: Vec<u8>,
+    pixels: Arc<Vec<u8>>,
     labels: Option<Vec<u32>>,
     classes: Vec<String>,
     skipped: Vec<Skipped>,
@@ -42,6 +43,7 @@ impl Dataset {
         let size = height * width * channels;
         assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the pictures");
         assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each picture");
+        let pixels = Arc::new(pixels);
         let mut dataset = Dataset { height, width, channels, pixels, labels, classes, skipped: Vec::new(), hash: 0 };
         dataset.hash = dataset.content_hash();
         dataset
@@ -92,6 +94,11 @@ impl Dataset {
 
     /// All samples of all pictures.
     pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// The same, to be kept by others.
+    pub fn shared_pixels(&self) -> &Arc<Vec<u8>> {
         &self.pixels
     }
 

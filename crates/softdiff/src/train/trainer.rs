@@ -54,7 +54,7 @@ struct Trainer<'a> {
     device: &'a Device,
     watcher: &'a mut dyn Watcher,
     learner: Learner,
-    /// Whether the device gathers the pictures by itself.
+    /// Whether the device is given the pictures once for all.
     fed: bool,
     progress: Progress,
     events: EventLog,
@@ -108,7 +108,7 @@ impl<'a> Trainer<'a> {
         let mut learner =
             Learner::new(device, &step.graph, objective, params, adam, setup.numbers, setup.seed, parts as u64)?;
         let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
-        let fed = learner.feed("x0", setup.dataset.pixels(), &batches.order())?;
+        let fed = learner.feed("x0", setup.dataset.shared_pixels(), &batches.order())?;
         let writer = Writer::new(checkpoints)?;
         let (preview, clock) = (None, Instant::now());
         let mut trainer = Trainer {

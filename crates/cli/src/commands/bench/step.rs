@@ -2,13 +2,15 @@
 
 use super::gpu::{GpuFlags, Prepared};
 use crate::diagnostics::Outcome;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::engine::Params;
 use softdiff::engine::cuda::{Adam, DeviceParams, Executor};
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::rng::Stream;
+use softdiff::engine::shuffle::Shuffled;
 use softdiff::train::{BlurPath, Noise, SoftStep};
+use std::sync::Arc;
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
@@ -25,7 +27,20 @@ pub struct Step {
     /// Compute cheap results again for the gradients, to save memory.
     #[arg(long)]
     recompute: bool,
+    /// Where the images come from: one batch for all runs, a data set on the GPU, or one streamed from the host.
+    #[arg(long, value_enum, default_value_t = Data::Fixed)]
+    data: Data,
 }
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Data {
+    Fixed,
+    Kept,
+    Streamed,
+}
+
+/// Images of the data sets.
+const IMAGES: usize = 20_000;
 
 impl Step {
     /// Runs the benchmark.
@@ -43,9 +58,20 @@ impl Step {
         outputs.push(step.loss);
         let mut run = Executor::new(&session, &step.graph, &outputs, &params, self.gpu.numbers(), 0)?;
         let adam = Adam::attach(&session, &mut run, AdamConfig::default(), &host, &params, &step.gradients)?;
-        let mut images = vec![0.0; self.gpu.batch * config.image_size * config.image_size * config.image_channels];
-        Stream { seed: 1, purpose: 0, step: 0 }.fill_uniform(0, &mut images);
-        run.set("x0", &images)?;
+        let picture_size = config.image_size * config.image_size * config.image_channels;
+        let numbers = Stream { seed: 1, purpose: 0, step: 0 };
+        let pictures = || (0..IMAGES * picture_size / 16).flat_map(|i| numbers.block(i as u64).map(u32::to_le_bytes));
+        let pictures = || Arc::new(pictures().flatten().collect::<Vec<u8>>());
+        let order = Shuffled { picture_size, seed: 1, purpose: 1 };
+        match self.data {
+            Data::Fixed => {
+                let mut images = vec![0.0; self.gpu.batch * picture_size];
+                numbers.fill_uniform(0, &mut images);
+                run.set("x0", &images)?;
+            }
+            Data::Kept => run.keep("x0", &pictures(), &order)?,
+            Data::Streamed => run.stream("x0", &pictures(), &order)?,
+        }
         let result = |run: &Executor| Ok(json!({ "loss": run.get(step.loss)?[0], "gradient_norm": adam.last()?.norm }));
         self.gpu.measure("step", Prepared { begin, config: &config, session: &session }, &mut run, result, json)
     }

@@ -1,7 +1,9 @@
-//! Memory on the device.
+//! Memory on the device, and memory of the host that it reads by itself.
 
 use super::{Address, Device};
 use crate::error::Result;
+use std::ops::Range;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 impl Device {
@@ -50,6 +52,20 @@ impl Buffer {
         self.device.synchronize()
     }
 
+    /// Begins to copy a part of the host's memory to the same place here, beside all else: that part is not to be written
+    /// until a later mark on the stream of copies is reached.
+    pub(in crate::cuda) fn begin_write(&self, from: &Pinned, part: Range<usize>) -> Result<()> {
+        assert!(part.end <= self.bytes && part.end <= from.bytes, "write beyond a buffer");
+        self.device.enter()?;
+        let driver = self.device.driver;
+        // SAFETY: within both (asserted); freeing either waits for the copies.
+        let status = unsafe {
+            let host = from.begin.add(part.start);
+            (driver.to_device)(self.address + part.start as u64, host.cast(), part.len(), self.device.copies)
+        };
+        driver.check("copying to the GPU", status)
+    }
+
     /// Copies bytes to the host.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         assert!(offset + bytes.len() <= self.bytes, "read beyond a buffer");
@@ -77,6 +93,44 @@ impl Drop for Buffer {
         if self.device.enter().is_ok() {
             // SAFETY: allocated by `alloc`, freed once; the driver waits for work that uses it.
             unsafe { (self.device.driver.free)(self.address) };
+        }
+    }
+}
+
+/// Memory of the host that the device reads while the host goes on; all zero at first, freed when dropped.
+pub(in crate::cuda) struct Pinned {
+    device: Arc<Device>,
+    begin: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: memory of its own, reached only through `&mut self` and copies that are waited for.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    pub fn new(device: &Arc<Device>, bytes: usize) -> Result<Pinned> {
+        device.enter()?;
+        let mut begin = null_mut();
+        let what = format!("locking {:.2} GiB of the host's memory", bytes as f64 / (1u64 << 30) as f64);
+        // SAFETY: a valid out-pointer; the new memory is then filled within its size.
+        unsafe {
+            device.driver.check(&what, (device.driver.alloc_host)(&mut begin, bytes.max(1)))?;
+            begin.cast::<u8>().write_bytes(0, bytes);
+        }
+        Ok(Pinned { device: device.clone(), begin: begin.cast(), bytes })
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: allocated and filled in `new`; the device only reads it.
+        unsafe { std::slice::from_raw_parts_mut(self.begin, self.bytes) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.device.synchronize_copies().is_ok() {
+            // SAFETY: allocated in `new`, freed once, and no copy reads it any more.
+            unsafe { (self.device.driver.free_host)(self.begin.cast()) };
         }
     }
 }

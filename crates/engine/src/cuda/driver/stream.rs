@@ -71,6 +71,12 @@ impl Event {
         self.device.driver.check("marking a stream", unsafe { (self.device.driver.event_record)(self.raw, stream) })
     }
 
+    /// Waits until what came before the mark is done; at once if there is no mark.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: as above.
+        self.device.driver.check("waiting for a mark", unsafe { (self.device.driver.event_synchronize)(self.raw) })
+    }
+
     /// Makes what `stream` does from here on wait for the mark.
     pub fn wait(&self, stream: Handle) -> Result<()> {
         // SAFETY: as above.

@@ -1,0 +1,297 @@
+//! Pictures for the runs: kept on the device, or streamed from the host in two shards, of which one is filled while the
+//! other is read.
+
+use super::driver::{Address, Buffer, Device, Event, Launch, Pinned};
+use super::executor::Executor;
+use super::lower::Command;
+use crate::error::Result;
+use crate::shuffle::Shuffled;
+use std::sync::Arc;
+
+/// Runs that find their pictures in one shard: the host may be busy with something else for as long.
+pub(super) const RUNS: u64 = 16;
+
+/// What is to be done for a run before it is enqueued. Shards are known by the half of the memory they are in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    /// Wait until nothing is under way.
+    Settle,
+    /// Send the pictures of a run.
+    Send(u64),
+    /// Let the runs wait until a shard has arrived.
+    Await(usize),
+    /// Wait until the host's half is free, and let what is sent wait for the runs so far: they may read the device's.
+    Free(usize),
+    /// Mark that a shard was sent as a whole.
+    Sent(usize),
+}
+
+/// What to do before run number `run`, when the pictures of all runs before `next` were sent: afterwards those of this
+/// run and of the `runs` that follow are.
+fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<Act> {
+    let (ahead, half) = (run + runs, |run: u64| (run / runs % 2) as usize);
+    let mut acts = Vec::new();
+    if next != Some(ahead) {
+        // The first run, or one out of turn.
+        acts.push(Act::Settle);
+        acts.extend((run..ahead).map(Act::Send));
+        acts.push(Act::Settle);
+    } else if run.is_multiple_of(runs) {
+        acts.push(Act::Await(half(run)));
+    }
+    if ahead.is_multiple_of(runs) {
+        acts.push(Act::Free(half(ahead)));
+    }
+    acts.push(Act::Send(ahead));
+    if (ahead + 1).is_multiple_of(runs) {
+        acts.push(Act::Sent(half(ahead)));
+    }
+    acts
+}
+
+/// Pictures on their way from the host, in the order of the runs.
+pub(super) struct Shards {
+    device: Arc<Device>,
+    pictures: Arc<Vec<u8>>,
+    order: Shuffled,
+    batch: usize,
+    runs: u64,
+    next: Option<u64>,
+    /// Both shards, here and there.
+    here: Pinned,
+    there: Buffer,
+    sent: [Event; 2],
+    read: Event,
+}
+
+impl Shards {
+    fn new(device: &Arc<Device>, pictures: &Arc<Vec<u8>>, order: &Shuffled, batch: usize, runs: u64) -> Result<Shards> {
+        let bytes = 2 * runs as usize * batch * order.picture_size;
+        Ok(Shards {
+            device: device.clone(),
+            pictures: pictures.clone(),
+            order: *order,
+            batch,
+            runs,
+            next: None,
+            here: Pinned::new(device, bytes)?,
+            there: device.alloc(bytes)?,
+            sent: [Event::new(device)?, Event::new(device)?],
+            read: Event::new(device)?,
+        })
+    }
+
+    /// Sees to it that run number `run`, which is enqueued next, finds its pictures.
+    pub fn supply(&mut self, run: u64) -> Result<()> {
+        let Device { stream, copies, .. } = *self.device;
+        for act in acts(run, self.next, self.runs) {
+            match act {
+                Act::Settle => {
+                    self.device.synchronize()?;
+                    self.device.synchronize_copies()?;
+                }
+                Act::Send(run) => self.send(run)?,
+                Act::Await(half) => self.sent[half].wait(stream)?,
+                Act::Free(half) => {
+                    self.sent[half].synchronize()?;
+                    self.read.record(stream)?;
+                    self.read.wait(copies)?;
+                }
+                Act::Sent(half) => self.sent[half].record(copies)?,
+            }
+        }
+        self.next = Some(run + self.runs + 1);
+        Ok(())
+    }
+
+    fn send(&mut self, run: u64) -> Result<()> {
+        let size = self.order.picture_size;
+        let (bytes, count) = (self.batch * size, (self.pictures.len() / size.max(1)) as u64);
+        let begin = (run % (2 * self.runs)) as usize * bytes;
+        for (place, to) in self.here.bytes()[begin..begin + bytes].chunks_exact_mut(size.max(1)).enumerate() {
+            let chosen = self.order.at(run * self.batch as u64 + place as u64, count) as usize;
+            to.copy_from_slice(&self.pictures[chosen * size..][..size]);
+        }
+        self.there.begin_write(&self.here, begin..begin + bytes)
+    }
+}
+
+impl Executor {
+    /// From now on fills the input `name` with the pictures that `order` gives each run (bytes, given as 0 to 1): kept on
+    /// the device, or streamed if they would take more than half of its free memory.
+    pub(crate) fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        let fits = pictures.len() <= self.device().memory()?.0 / 2;
+        if fits { self.keep(name, pictures, order) } else { self.stream(name, pictures, order) }
+    }
+
+    /// As [`feed`](Self::feed), from all pictures on the device.
+    pub fn keep(&mut self, name: &str, pictures: &[u8], order: &Shuffled) -> Result<()> {
+        let (out, batch) = self.batch_of(name, order)?;
+        let count = pictures.len() / order.picture_size.max(1);
+        let kept = self.device().upload(pictures)?;
+        let bits = crate::shuffle::half_bits(count as u64);
+        let numbers = [batch as u64, count as u64, order.picture_size as u64, order.seed, u64::from(order.purpose)];
+        let arguments = [&[out, kept.address, self.step_address()], &numbers[..], &[u64::from(bits)]].concat();
+        self.begin_with("gather_pictures", batch, arguments)?;
+        self.hold(kept);
+        Ok(())
+    }
+
+    /// As [`feed`](Self::feed), from the host in shards.
+    pub fn stream(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        self.stream_by(name, pictures, order, RUNS)
+    }
+
+    /// The same with any number of runs to a shard.
+    pub(super) fn stream_by(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
+        let (out, batch) = self.batch_of(name, order)?;
+        let shards = Shards::new(self.device(), pictures, order, batch, runs)?;
+        let numbers = [batch as u64, 2 * runs, order.picture_size as u64];
+        let arguments = [&[out, shards.there.address, self.step_address()], &numbers[..]].concat();
+        self.begin_with("take_pictures", batch, arguments)?;
+        self.supply_from(shards);
+        Ok(())
+    }
+
+    /// Where the input `name` is, and how many pictures it holds.
+    fn batch_of(&self, name: &str, order: &Shuffled) -> Result<(Address, usize)> {
+        let inputs = self.plan().inputs();
+        let values = inputs.iter().find(|(n, _)| n == name).map_or(0, |(_, var)| self.plan().shape(*var).numel());
+        let batch = values / order.picture_size.max(1);
+        Ok((self.input_address(name, batch * order.picture_size)?, batch))
+    }
+
+    /// Lets every run begin with a kernel that has a block for each picture.
+    fn begin_with(&mut self, kernel: &str, batch: usize, arguments: Vec<u64>) -> Result<()> {
+        let function = self.kernel(kernel)?;
+        let (grid, block) = ([batch as u32, 1, 1], [256, 1, 1]);
+        self.prepend(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+    use std::collections::VecDeque;
+
+    /// What a stream of the device has to do.
+    #[derive(Clone, Copy, Debug)]
+    enum Work {
+        Copy {
+            slot: usize,
+            run: u64,
+        },
+        Read {
+            slot: usize,
+            run: u64,
+        },
+        /// Reaches the mark, which is number so many of its event.
+        Mark(usize, u64),
+        Wait(usize, u64),
+    }
+
+    /// Both sides: the host's memory, the device's, two streams, and three events as marks set and reached.
+    struct Model {
+        here: Vec<Option<u64>>,
+        there: Vec<Option<u64>>,
+        streams: [VecDeque<Work>; 2],
+        set: [u64; 3],
+        reached: [u64; 3],
+        reads: Vec<u64>,
+    }
+
+    impl Model {
+        /// Does the next thing on a stream; false if there is none, or it waits.
+        fn advance(&mut self, stream: usize) -> bool {
+            let Some(&work) = self.streams[stream].front() else { return false };
+            match work {
+                Work::Wait(event, mark) if self.reached[event] < mark => return false,
+                Work::Wait(..) => {}
+                Work::Mark(event, mark) => self.reached[event] = mark,
+                Work::Copy { slot, run } => {
+                    assert_eq!(self.here[slot], Some(run), "the host's memory was written too early");
+                    self.there[slot] = Some(run);
+                }
+                Work::Read { slot, run } => {
+                    assert_eq!(self.there[slot], Some(run), "the device's memory was written too early, or too late");
+                    self.reads.push(run);
+                }
+            }
+            self.streams[stream].pop_front();
+            true
+        }
+
+        fn finish(&mut self) {
+            while (0..2).any(|stream| self.advance(stream)) {}
+            assert!(self.streams.iter().all(VecDeque::is_empty), "the streams wait for each other");
+        }
+
+        fn mark(&mut self, event: usize, stream: usize) {
+            self.set[event] += 1;
+            self.streams[stream].push_back(Work::Mark(event, self.set[event]));
+        }
+    }
+
+    /// Runs a sequence with a device that is as late as it can be, as early, or in between.
+    fn simulate(sequence: &[u64], runs: u64, seed: u64) {
+        const READ: usize = 2;
+        let slots = 2 * runs as usize;
+        let mut model = Model {
+            here: vec![None; slots],
+            there: vec![None; slots],
+            streams: Default::default(),
+            set: [0; 3],
+            reached: [0; 3],
+            reads: vec![],
+        };
+        let chance = Stream { seed, purpose: 0, step: 0 };
+        let (mut next, mut drawn) = (None, 0);
+        for &run in sequence {
+            for act in acts(run, next, runs) {
+                match act {
+                    Act::Settle => model.finish(),
+                    Act::Send(run) => {
+                        let slot = (run % (2 * runs)) as usize;
+                        model.here[slot] = Some(run);
+                        model.streams[1].push_back(Work::Copy { slot, run });
+                    }
+                    Act::Await(half) => model.streams[0].push_back(Work::Wait(half, model.set[half])),
+                    Act::Free(half) => {
+                        while model.reached[half] < model.set[half] {
+                            assert!(model.advance(1) || model.advance(0), "the host waits for ever");
+                        }
+                        model.mark(READ, 0);
+                        model.streams[1].push_back(Work::Wait(READ, model.set[READ]));
+                    }
+                    Act::Sent(half) => model.mark(half, 1),
+                }
+            }
+            next = Some(run + runs + 1);
+            model.streams[0].push_back(Work::Read { slot: (run % (2 * runs)) as usize, run });
+            // Seed 0: nothing is done before someone waits for it.
+            while seed > 0 && !chance.word(drawn).is_multiple_of(4) {
+                model.advance((chance.word(drawn) >> 8) as usize % 2);
+                drawn += 1;
+            }
+            drawn += 1;
+        }
+        model.finish();
+        assert_eq!(model.reads, sequence);
+    }
+
+    #[test]
+    fn every_run_reads_its_own_pictures_however_late_the_device_is() {
+        for runs in [1, 2, 3, 16] {
+            for first in [0, 1, 5, 31] {
+                let mut sequence: Vec<u64> = (first..first + 70).collect();
+                // Then again from before, as after a step back.
+                sequence.extend(first + 7..first + 60);
+                for seed in 0..20 {
+                    simulate(&sequence, runs, seed);
+                }
+            }
+        }
+    }
+}
