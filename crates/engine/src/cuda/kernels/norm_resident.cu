@@ -22,7 +22,7 @@ __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inve
     float weight = 0.0f, offset = 0.0f, moved = 0.0f;
     if (thread < slice) {
         weight = gamma[channel], offset = beta[channel];
-        if (shift) moved = shift[(i64)blockIdx.z * channels + channel];
+        if (shift) moved = shift[(i64)image() * channels + channel];
     }
     float sums[2][8];
 #pragma unroll
@@ -53,7 +53,7 @@ __device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inve
         }
         float inverse = rsqrtf(variance * part + epsilon), half = silu ? 0.5f : 1.0f;
         if (thread == first && blockIdx.y == 0) {
-            i64 group = (i64)blockIdx.z * (channels / per_group) + channel / per_group;
+            i64 group = (i64)image() * (channels / per_group) + channel / per_group;
             means[group] = mean, inverses[group] = inverse;
         }
         float a = half * weight * inverse;
@@ -135,9 +135,9 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     }
     float weight = 0.0f, inverse = 0.0f, center = 0.0f, half = silu ? 0.5f : 1.0f;
     if (thread < slice) {
-        i64 group = (i64)blockIdx.z * (channels / per_group) + channel / per_group;
+        i64 group = (i64)image() * (channels / per_group) + channel / per_group;
         weight = gamma[channel], inverse = inverses[group], center = means[group];
-        if (shift) center -= shift[(i64)blockIdx.z * channels + channel];
+        if (shift) center -= shift[(i64)image() * channels + channel];
         float a = half * weight * inverse;
         shared[thread] = a;
         shared[slice + thread] = half * beta[channel] - center * a;
@@ -194,7 +194,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         // dx = a d - inverse (mean(gamma d) + u mean(gamma d u)), u = (x - center) inverse
         float slope = -inverse * inverse * dot * part, constant = -inverse * all * part - slope * center;
         if (blockIdx.y == 0) {
-            i64 at = (i64)blockIdx.z * channels + channel, set = (i64)gridDim.z * channels;
+            i64 at = (i64)image() * channels + channel, set = (i64)gridDim.z * channels;
             partials[at] = product;
             partials[set + at] = sum;
             if (!ADDS) {
@@ -264,7 +264,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
     if (ADDS && sums) {
         __syncthreads();
         totals = channel_totals<1, SLICE>(shared, out, slice, false);
-        i64 row = (i64)blockIdx.z * gridDim.y + blockIdx.y, before = 2 * (i64)gridDim.z * channels;
+        i64 row = (i64)image() * gridDim.y + blockIdx.y, before = 2 * (i64)gridDim.z * channels;
         if (thread < slice) partials[before + row * channels + channel] = totals[thread];
     }
 }

@@ -124,6 +124,9 @@ struct NormSizes {
     int pixels, channels, slice, per_group;
 };
 
+// A block's image, the last one first: the end of what the kernel before wrote is still in the second cache.
+__device__ __forceinline__ int image() { return gridDim.z - 1 - blockIdx.z; }
+
 // What a thread of a block has: packs that are `hop` elements apart, the first at `at`. Where the slice is known when this
 // is compiled, a thread has all packs or none.
 template <int SLICE> struct Share {
@@ -136,7 +139,7 @@ template <int SLICE> struct Share {
         rows = LANES ? 256 / LANES : blockDim.y, hop = rows * size.channels;
         thread = threadIdx.y * lanes + threadIdx.x, channel = c + thread;
         packs = threadIdx.x * 8 < size.slice ? (part - threadIdx.y + rows - 1) / rows : 0;
-        pixel = blockIdx.z * size.pixels + blockIdx.y * part + threadIdx.y;
+        pixel = image() * size.pixels + blockIdx.y * part + threadIdx.y;
         at = (i64)pixel * size.channels + c + threadIdx.x * 8;
     }
     __device__ __forceinline__ bool has(int pack) const {
