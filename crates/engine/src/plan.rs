@@ -54,6 +54,8 @@ pub struct Plan {
     sizes: Vec<usize>,
     unit_bytes: usize,
     leeway: usize,
+    /// The time of each step; all steps aside in a row have the same.
+    ticks: Vec<usize>,
     views: Views,
 }
 
@@ -71,7 +73,7 @@ pub(crate) struct Storage<'a> {
     pub aside: &'a dyn Fn(&Node, &Graph) -> bool,
     /// Which outputs an operation may write aside, though the operation itself is not.
     pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
-    /// Steps by which what runs aside may be late: for so long it keeps what it uses.
+    /// Steps by which what runs aside may be late: for so long it keeps what it uses. Those aside in a row count as one.
     pub leeway: usize,
     /// Tensors that lie in others.
     pub views: Views,
@@ -162,7 +164,8 @@ impl Plan {
         let mut within = vec![0; count];
         let mut first = vec![usize::MAX; count];
         let mut last = vec![0; count];
-        let mut steps = Vec::new();
+        let mut last_aside = vec![None; count];
+        let (mut steps, mut ticks): (Vec<Step>, Vec<usize>) = Default::default();
         for index in live {
             let node = &nodes[index];
             for &var in &node.outputs {
@@ -186,14 +189,14 @@ impl Plan {
             }
             let at = steps.len();
             let aside = (storage.aside)(node, graph);
-            let until = if aside { at + storage.leeway } else { at };
-            let mut used = |var: &Var, until: usize| {
+            let in_a_row = aside && steps.last().is_some_and(|step: &Step| step.aside);
+            ticks.push(ticks.last().map_or(0, |tick| tick + usize::from(!in_a_row)));
+            for var in node.inputs.iter().chain(&node.outputs) {
                 let root = root[var.index()];
-                (first[root], last[root]) = (at.min(first[root]), until.max(last[root]));
-            };
-            node.inputs.iter().chain(&node.outputs).for_each(|var| used(var, until));
-            for var in node.outputs.iter().filter(|&&var| (storage.ends_aside)(node, graph, var)) {
-                used(var, at + storage.leeway);
+                (first[root], last[root]) = (at.min(first[root]), at);
+                if aside || node.outputs.contains(var) && (storage.ends_aside)(node, graph, *var) {
+                    last_aside[root] = Some(at);
+                }
             }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
@@ -207,6 +210,11 @@ impl Plan {
                 aside,
             });
         }
+        // The step before which what runs aside must be over.
+        let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + storage.leeway);
+        for (last, aside) in last.iter_mut().zip(last_aside) {
+            *last = aside.map_or(*last, |at| until(at).max(*last));
+        }
         outputs.iter().for_each(|v| last[root[v.index()]] = usize::MAX);
 
         // One interval per computed tensor, and one per scratch.
@@ -217,7 +225,7 @@ impl Plan {
                 let size = storage.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
-            let last = if step.aside { at + storage.leeway } else { at };
+            let last = if step.aside { until(at) } else { at };
             intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
         }
         intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(storage.grain));
@@ -263,6 +271,7 @@ impl Plan {
             sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
             unit_bytes: storage.unit_bytes,
             leeway: storage.leeway,
+            ticks,
             views: storage.views,
         };
         plan.check_disjoint()?;
@@ -288,9 +297,9 @@ impl Plan {
         &self.steps
     }
 
-    /// Steps by which what runs aside may be late.
-    pub(crate) fn leeway(&self) -> usize {
-        self.leeway
+    /// The last step of those that must be over before step `index` if they run aside.
+    pub(crate) fn due(&self, index: usize) -> Option<usize> {
+        self.ticks.partition_point(|tick| tick + self.leeway <= self.ticks[index]).checked_sub(1)
     }
 
     pub(crate) fn shape(&self, var: Var) -> &Shape {

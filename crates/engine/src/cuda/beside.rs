@@ -25,8 +25,8 @@ pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
         Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::SliceChannels(_) | Op::Unary(_) | Op::UnaryGradient(_) => {
             largest(&node.inputs).max(largest(&node.outputs)) <= SMALL
         }
-        // Joined parameters.
-        Op::Concat(_) => graph.shape(node.outputs[0]).len() == 1 && largest(&node.outputs) <= SMALL,
+        // Joined parameters, and parts of an embedding.
+        Op::Concat(_) => graph.shape(node.outputs[0]).len() <= 2 && largest(&node.outputs) <= SMALL,
         _ => false,
     }
 }
@@ -41,8 +41,9 @@ fn sums_of_norm(op: &Op, inputs: &[Var], graph: &Graph, output: Var) -> bool {
     matches!(op, Op::GroupNormGradient(_)) && Some(graph.shape(output).numel()) == channels(inputs[3])
 }
 
-/// Moves small operations to where their inputs are ready, and those that only others like them, or nobody, wait for to where
-/// all products among these are ready. Alike ones follow each other, so that they can be launched together.
+/// Moves small operations to where their inputs are ready, but those that the first convolution does not wait for behind it:
+/// before it they would be in its way. Those that only others like them, or nobody, wait for go to where all products among
+/// these are ready. Alike ones follow each other, so that they can be launched together.
 pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
     // Large ones stay behind the gradients that others wait for.
     let large = |node: &Node| {
@@ -57,12 +58,22 @@ pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
             node.inputs.iter().for_each(|v| waited_for[v.index()] = true);
         }
     }
+    let first = nodes.iter().position(|node| matches!(node.op, Op::Conv2d(_))).unwrap_or(0);
+    let mut urgent = vec![false; graph.tensor_count()];
+    let mut later = vec![true; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().take(first + 1).rev() {
+        later[index] = moves(node) && node.outputs.iter().all(|v| !urgent[v.index()]);
+        if !later[index] {
+            node.inputs.iter().for_each(|v| urgent[v.index()] = true);
+        }
+    }
     // Where each node goes, and how many moved ones come before it there; patient ones not before `earliest`.
     let places = |earliest: usize| {
         let mut made_at = vec![(0, 0); graph.tensor_count()];
         let mut places = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
             let ready = node.inputs.iter().map(|v| made_at[v.index()]).max().unwrap_or((0, 0));
+            let ready = if later[index] { ready.max((first, 0)) } else { ready };
             let ready = if patient[index] { ready.max((earliest, 0)) } else { ready };
             let place = if moves(node) { (ready.0, ready.1 + 1) } else { (index, 0) };
             node.outputs.iter().for_each(|v| made_at[v.index()] = place);
@@ -138,7 +149,7 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
         // The latest step aside that must be done: it is late, or its result is read here.
         let needed = step.inputs.iter().filter_map(|&v| made_by.get(&plan.root(v)).copied()).max();
         let wanted = if step.aside { None } else { needed };
-        if let Some(due) = wanted.max(index.checked_sub(plan.leeway())) {
+        if let Some(due) = wanted.max(plan.due(index)) {
             places.extend(aside.join(lowering, due)?);
         }
         let begin = lowering.commands.len();
@@ -190,4 +201,35 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
         }
     }
     Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::{Chip, Numbers, outline};
+    use crate::op::Window;
+    use crate::{Init, Precision};
+
+    #[test]
+    fn what_the_first_convolution_does_not_wait_for_comes_behind_it() -> Result<()> {
+        let mut g = Graph::new();
+        // The image is scaled by a number of its own; the embedding is for later.
+        let (image, time) = (g.input("image", [4, 64, 64, 8])?, g.input("time", [4, 1])?);
+        let factor = g.square(time)?;
+        let factor = g.reshape(factor, [4, 1, 1, 1])?;
+        let x = g.mul(image, factor)?;
+        let grown = g.silu(time)?;
+        let embedding = g.concat(&[grown, time])?;
+        let weight = g.param("weight", [16, 3, 3, 8], Init::Constant(0.1))?;
+        let matrix = g.param("matrix", [16, 2], Init::Constant(0.1))?;
+        let x = g.cast(x, Precision::Half)?;
+        let y = g.conv2d(x, weight, None, Window::same(3))?;
+        let shift = g.linear(embedding, matrix, None)?;
+        let shift = g.reshape(shift, [4, 1, 1, 16])?;
+        let y = g.add(y, shift)?;
+        let plan = outline(&g, &[y], Numbers::Bf16, Chip::HOPPER)?;
+        let names: Vec<_> = plan.steps().iter().map(|step| step.op.name()).collect();
+        assert_eq!(names, ["unary", "binary", "cast", "conv2d", "unary", "concat", "matmul", "binary"]);
+        Ok(())
+    }
 }

@@ -3,6 +3,7 @@ use crate::cuda::driver::Chip;
 use crate::cuda::layout::{order, place};
 use crate::examples::EXAMPLES;
 use crate::op::{NormOptions, Window};
+use crate::plan::Step;
 use crate::{Init, Place, Plan, Precision, Result};
 use std::collections::HashMap;
 
@@ -130,8 +131,13 @@ fn what_a_convolution_refuses_is_copied() -> Result<()> {
     Ok(())
 }
 
-/// Runs a plan on memory that remembers of which tensor and element each byte is.
+/// Runs a plan on memory that remembers of which tensor and element each byte is: in order, and with what runs aside as late as
+/// it may be.
 fn check_values(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<()> {
+    [false, true].into_iter().try_for_each(|late| check_values_if(late, network, outputs, numbers))
+}
+
+fn check_values_if(late: bool, network: &Network, outputs: &[Var], numbers: Numbers) -> Result<()> {
     let graph = &network.graph;
     let (views, plan, _) = planned(network, outputs, numbers)?;
     // What no step writes: another shape of a tensor, or a piece of a single row.
@@ -174,7 +180,7 @@ fn check_values(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<
             assert_eq!(memory[at], Some(part.unwrap_or(source(var, i))), "{what} {var:?}, element {i}");
         }
     };
-    for step in plan.steps() {
+    let mut run = |step: &Step| {
         step.inputs.iter().for_each(|&var| expect(&memory, var, step.op.name()));
         memory[step.scratch.0..][..step.scratch.1].fill(None);
         for &var in &step.outputs {
@@ -187,7 +193,21 @@ fn check_values(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<
                 }
             }
         }
+    };
+    let mut pending: Vec<usize> = Vec::new();
+    for (index, step) in plan.steps().iter().enumerate() {
+        if late && step.aside {
+            pending.push(index);
+            continue;
+        }
+        let reads =
+            |made: &Step| made.outputs.iter().any(|&v| step.inputs.iter().any(|&i| plan.root(i) == plan.root(v)));
+        let wanted = pending.iter().rfind(|&&at| reads(&plan.steps()[at])).copied();
+        let over = pending.partition_point(|&at| Some(at) <= wanted.max(plan.due(index)));
+        pending.drain(..over).for_each(|at| run(&plan.steps()[at]));
+        run(step);
     }
+    pending.drain(..).for_each(|at| run(&plan.steps()[at]));
     outputs.iter().for_each(|&var| expect(&memory, var, "output"));
     Ok(())
 }
