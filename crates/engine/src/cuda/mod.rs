@@ -8,6 +8,7 @@ mod driver;
 mod executor;
 mod fuse;
 mod inventory;
+mod kernels;
 mod layout;
 mod learner;
 pub(crate) mod library;

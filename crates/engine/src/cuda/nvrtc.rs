@@ -60,7 +60,11 @@ const PROGRAMS: [&str; 12] = [
         include_str!("kernels/record.cu"),
         include_str!("kernels/products.cu")
     ),
-    include_str!("kernels/group_norm.cu"),
+    concat!(
+        include_str!("kernels/group_norm.cu"),
+        include_str!("kernels/group_norm_any.cu"),
+        include_str!("kernels/group_norm_chunks.cu")
+    ),
     norm!("ANY(1, 4) ANY(2, 4) ANY(4, 2) ANY(8, 2)"),
     norm!("KNOWN(8, 16, 2) KNOWN(8, 32, 2) KNOWN(8, 48, 2)"),
     norm!("KNOWN(4, 32, 3) KNOWN(4, 64, 3) KNOWN(4, 96, 3)"),

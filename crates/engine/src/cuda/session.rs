@@ -3,7 +3,7 @@
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
 use super::driver::Device;
-use super::lower::Kernels;
+use super::kernels::Kernels;
 use super::nvrtc;
 use crate::error::Result;
 use std::sync::{Arc, Mutex};
