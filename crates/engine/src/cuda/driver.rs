@@ -12,7 +12,7 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use kernel::LaunchConfig;
-pub(super) use kernel::{Function, Launch, Module};
+pub(super) use kernel::{Function, Launch, Module, USUAL_SHARED};
 pub use memory::Buffer;
 pub(super) use memory::Pinned;
 pub(super) use stream::{Event, Graph};

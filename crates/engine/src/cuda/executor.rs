@@ -159,15 +159,10 @@ impl Executor {
         Ok(())
     }
 
-    /// Lets every run begin with a command.
-    pub(super) fn prepend(&mut self, command: Command) {
-        self.before = vec![command];
+    /// Lets every run begin with a command, for which the shards, if any, provide.
+    pub(super) fn begin_with(&mut self, command: Command, shards: Option<Shards>) {
+        (self.before, self.shards) = (vec![command], shards);
         self.captured = None;
-    }
-
-    /// Lets the shards provide for every run.
-    pub(super) fn supply_from(&mut self, shards: Shards) {
-        self.shards = Some(shards);
     }
 
     /// Keeps memory that commands refer to.

@@ -132,7 +132,8 @@ impl Executor {
         let bits = crate::shuffle::half_bits(count as u64);
         let numbers = [batch as u64, count as u64, order.picture_size as u64, order.seed, u64::from(order.purpose)];
         let arguments = [&[out, kept.address, self.step_address()], &numbers[..], &[u64::from(bits)]].concat();
-        self.begin_with("gather_pictures", batch, arguments)?;
+        let command = self.per_picture("gather_pictures", batch, arguments)?;
+        self.begin_with(command, None);
         self.hold(kept);
         Ok(())
     }
@@ -148,8 +149,8 @@ impl Executor {
         let shards = Shards::new(self.device(), pictures, order, batch, runs)?;
         let numbers = [batch as u64, 2 * runs, order.picture_size as u64];
         let arguments = [&[out, shards.there.address, self.step_address()], &numbers[..]].concat();
-        self.begin_with("take_pictures", batch, arguments)?;
-        self.supply_from(shards);
+        let command = self.per_picture("take_pictures", batch, arguments)?;
+        self.begin_with(command, Some(shards));
         Ok(())
     }
 
@@ -161,12 +162,11 @@ impl Executor {
         Ok((self.input_address(name, batch * order.picture_size)?, batch))
     }
 
-    /// Lets every run begin with a kernel that has a block for each picture.
-    fn begin_with(&mut self, kernel: &str, batch: usize, arguments: Vec<u64>) -> Result<()> {
+    /// The launch of a kernel that has a block for each picture.
+    fn per_picture(&self, kernel: &str, batch: usize, arguments: Vec<u64>) -> Result<Command> {
         let function = self.kernel(kernel)?;
         let (grid, block) = ([batch as u32, 1, 1], [256, 1, 1]);
-        self.prepend(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }));
-        Ok(())
+        Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
     }
 }
 

@@ -11,7 +11,7 @@ const CLUSTER_DIMENSION: c_uint = 4;
 const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
 const MAX_DYNAMIC_SHARED: c_int = 8;
 /// Bytes of shared memory that every kernel may have.
-const USUAL_SHARED: usize = 48 << 10;
+pub(in crate::cuda) const USUAL_SHARED: usize = 48 << 10;
 
 /// `CUlaunchConfig` of cuda.h.
 #[repr(C)]

@@ -2,14 +2,13 @@
 
 use super::{Command, Io, Lowering};
 use crate::cuda::cublas::Gemm;
-use crate::cuda::driver::Address;
+use crate::cuda::driver::{Address, USUAL_SHARED};
 use crate::error::Result;
 use crate::op::Matmul;
 use crate::plan::Step;
 
-/// Columns that a block of kernels/products.cu has, and the bytes of shared memory it may take.
+/// Columns that a block of kernels/products.cu has.
 const COLUMNS: usize = 32;
-const USUAL_SHARED: usize = 48 << 10;
 /// Blocks that a grid can have along y.
 const MOST_RUNS: usize = 65_535;
 
