@@ -9,7 +9,7 @@ use crate::shuffle::Shuffled;
 use std::sync::Arc;
 
 /// Runs that find their pictures in one shard: the host may be busy with something else for as long.
-pub(super) const RUNS: u64 = 16;
+const RUNS: u64 = 16;
 
 /// What is to be done for a run before it is enqueued. Shards are known by the half of the memory they are in.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -113,12 +113,12 @@ impl Learner {
     }
 
     /// Lets a GPU fill the input `name` by itself, from `pictures` (values of one byte, given as 0 to 1) in this order:
-    /// run `r` sees places `r * batch` and on. False on a CPU, where the caller has to go on setting it.
-    pub fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<bool> {
-        if let On::Cuda(cuda) = &mut self.on {
-            cuda.run.feed(name, pictures, order)?;
+    /// run `r` sees places `r * batch` and on. On a CPU the caller goes on setting it.
+    pub fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        match &mut self.on {
+            On::Cpu(_) => Ok(()),
+            On::Cuda(cuda) => cuda.run.feed(name, pictures, order),
         }
-        Ok(matches!(self.on, On::Cuda(_)))
     }
 
     /// Runs number `run` since training began: a step, or a part of one. A GPU goes on by itself.

@@ -54,8 +54,6 @@ struct Trainer<'a> {
     device: &'a Device,
     watcher: &'a mut dyn Watcher,
     learner: Learner,
-    /// Whether the device is given the pictures once for all.
-    fed: bool,
     progress: Progress,
     events: EventLog,
     writer: Writer,
@@ -108,7 +106,7 @@ impl<'a> Trainer<'a> {
         let mut learner =
             Learner::new(device, &step.graph, objective, params, adam, setup.numbers, setup.seed, parts as u64)?;
         let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
-        let fed = learner.feed("x0", setup.dataset.shared_pixels(), &batches.order())?;
+        learner.feed("x0", setup.dataset.shared_pixels(), &batches.order())?;
         let writer = Writer::new(checkpoints)?;
         let (preview, clock) = (None, Instant::now());
         let mut trainer = Trainer {
@@ -118,7 +116,6 @@ impl<'a> Trainer<'a> {
             device,
             watcher,
             learner,
-            fed,
             progress,
             events,
             writer,
@@ -152,9 +149,10 @@ impl<'a> Trainer<'a> {
         let part_size = setup.batch / parts * setup.dataset.picture_size();
         let mut stopping = None;
         for step in begun..target {
-            let x0 = if self.fed { vec![] } else { batches.gather(step).x0 };
+            // A GPU was given the pictures once for all.
+            let x0 = if self.device.is_gpu() { vec![] } else { batches.gather(step).x0 };
             for part in 0..parts {
-                if !self.fed {
+                if !self.device.is_gpu() {
                     self.learner.set("x0", &x0[part * part_size..][..part_size])?;
                 }
                 self.learner.run(step * parts as u64 + part as u64)?;

@@ -60,8 +60,10 @@ impl Step {
         let adam = Adam::attach(&session, &mut run, AdamConfig::default(), &host, &params, &step.gradients)?;
         let picture_size = config.image_size * config.image_size * config.image_channels;
         let numbers = Stream { seed: 1, purpose: 0, step: 0 };
-        let pictures = || (0..IMAGES * picture_size / 16).flat_map(|i| numbers.block(i as u64).map(u32::to_le_bytes));
-        let pictures = || Arc::new(pictures().flatten().collect::<Vec<u8>>());
+        let pictures = || {
+            let words = (0..(IMAGES * picture_size / 16) as u64).flat_map(|block| numbers.block(block));
+            Arc::new(words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
+        };
         let order = Shuffled { picture_size, seed: 1, purpose: 1 };
         match self.data {
             Data::Fixed => {

@@ -94,6 +94,11 @@ __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f
 __device__ __forceinline__ float exact_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 template <class T> __device__ __forceinline__ float sigmoid_for(float x) { return exact_sigmoid(x); }
 template <> __device__ __forceinline__ float sigmoid_for<bf16>(float x) { return sigmoid(x); }
+// The derivative of x sigmoid(x).
+template <class T> __device__ __forceinline__ float silu_slope(float x) {
+    float s = sigmoid_for<T>(x);
+    return s * (1.0f + x * (1.0f - s));
+}
 
 // Philox4x32-10, as rng.rs.
 __device__ __forceinline__ uint4 philox(u64 block, u32 step, u32 purpose, u64 seed) {

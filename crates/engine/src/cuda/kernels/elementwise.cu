@@ -112,10 +112,7 @@ __device__ float function_value(int f, float x) {
 }
 __device__ float function_slope(int f, float x) {
     switch (f) {
-        case 0: {
-            float s = exact_sigmoid(x);
-            return s * (1.0f + x * (1.0f - s));
-        }
+        case 0: return silu_slope<float>(x);
         case 1: return x > 0.0f ? 1.0f : 0.0f;
         case 2: return expf(x);
         case 3: return 1.0f / x;

@@ -171,10 +171,7 @@ __device__ void group_norm_gradient(T* dx, float* dgammas, float* dbetas, float*
             mask.apply(d, image + (i64)pixel * channels);
             if (silu) {
 #pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    float z = a[i] * v[i] + b[i], s = sigmoid_for<T>(z);
-                    d[i] *= s * (1.0f + z * (1.0f - s));
-                }
+                for (int i = 0; i < 8; i++) d[i] *= silu_slope<T>(a[i] * v[i] + b[i]);
             }
             visit(pixel, v, d);
         };

@@ -54,10 +54,17 @@ __device__ void group_norm_sums(float* sums, const T* x, const float* shift, int
     write_sums<2>(sums + ((i64)blockIdx.z * chunks + blockIdx.y) * 2 * channels, total, channels, valid);
 }
 
-// Per-channel totals over the chunks, for the groups that the block's channels are in, in shared memory.
+// The channels of the groups that a block's channels are in.
+struct Reach {
+    int begin, width;
+};
+
+// Per-channel totals over the chunks, for those channels, in shared memory.
 template <int K>
-__device__ __forceinline__ void gather_sums(float* shared, const float* sums, int channels, int chunks, int begin, int end) {
+__device__ __forceinline__ Reach gather_sums(float* shared, const float* sums, int channels, int chunks, int per_group) {
     const float* mine = sums + (i64)blockIdx.z * chunks * K * channels;
+    int begin = blockIdx.x * 64 / per_group * per_group;
+    int end = min((min(blockIdx.x * 64 + 64, channels) + per_group - 1) / per_group * per_group, channels);
     int width = end - begin;
     for (int at = threadIdx.y * 8 + threadIdx.x; at < K * width; at += 256) {
         int k = at / width, c = begin + at % width;
@@ -66,6 +73,7 @@ __device__ __forceinline__ void gather_sums(float* shared, const float* sums, in
         shared[at] = total;
     }
     __syncthreads();
+    return {begin, width};
 }
 
 template <class T>
@@ -75,11 +83,9 @@ __device__ void group_norm_apply(T* y, float* means, float* inverses, const floa
     extern __shared__ float shared[];
     int c = blockIdx.x * 64 + threadIdx.x * 8, first, last;
     bool valid = c < channels;
-    int begin = blockIdx.x * 64 / per_group * per_group;
-    int end = min((min(blockIdx.x * 64 + 64, channels) + per_group - 1) / per_group * per_group, channels);
-    gather_sums<2>(shared, sums, channels, chunks, begin, end);
+    auto [begin, width] = gather_sums<2>(shared, sums, channels, chunks, per_group);
     __shared__ float constants[2][64];
-    int width = end - begin, thread = threadIdx.y * 8 + threadIdx.x, channel = blockIdx.x * 64 + thread;
+    int thread = threadIdx.y * 8 + threadIdx.x, channel = blockIdx.x * 64 + thread;
     float count = 1.0f / ((float)pixels * per_group), scale[8], offset[8];
     // One thread per channel works out its constants.
     if (thread < 64 && channel < channels) {
@@ -150,10 +156,7 @@ __device__ void group_norm_gradient_sums(float* sums, const float* means, const 
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             v[i] -= mean[i];
-            if (silu) {
-                float z = a[i] * v[i] + b[i], s = sigmoid_for<T>(z);
-                d[i] *= s * (1.0f + z * (1.0f - s));
-            }
+            if (silu) d[i] *= silu_slope<T>(a[i] * v[i] + b[i]);
             total[0][i] += d[i];
             total[1][i] += d[i] * v[i];
             total[2][i] += v[i];
@@ -170,11 +173,9 @@ __device__ void group_norm_gradient_apply(T* dx, float* dgammas, float* dbetas, 
     extern __shared__ float shared[];
     int c = blockIdx.x * 64 + threadIdx.x * 8, first, last;
     bool valid = c < channels;
-    int begin = blockIdx.x * 64 / per_group * per_group;
-    int end = min((min(blockIdx.x * 64 + 64, channels) + per_group - 1) / per_group * per_group, channels);
-    gather_sums<3>(shared, sums, channels, chunks, begin, end);
+    auto [begin, width] = gather_sums<3>(shared, sums, channels, chunks, per_group);
     __shared__ float constants[4][64];
-    int width = end - begin, thread = threadIdx.y * 8 + threadIdx.x, channel = blockIdx.x * 64 + thread;
+    int thread = threadIdx.y * 8 + threadIdx.x, channel = blockIdx.x * 64 + thread;
     float count = 1.0f / ((float)pixels * per_group), a[8], b[8], slope[8], constant[8];
     // One thread per channel works out its constants.
     if (thread < 64 && channel < channels) {
@@ -217,10 +218,7 @@ __device__ void group_norm_gradient_apply(T* dx, float* dgammas, float* dbetas, 
         mask.apply(d, at);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            if (silu) {
-                float z = a[i] * v[i] + b[i], s = sigmoid_for<T>(z);
-                d[i] *= s * (1.0f + z * (1.0f - s));
-            }
+            if (silu) d[i] *= silu_slope<T>(a[i] * v[i] + b[i]);
             d[i] = a[i] * d[i] + slope[i] * v[i] + constant[i];
         }
         store<8>(dx + at, d);
