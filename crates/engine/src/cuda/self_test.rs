@@ -2,6 +2,7 @@
 
 mod attention;
 mod ends;
+mod exact;
 mod joined;
 mod learning;
 mod narrow;

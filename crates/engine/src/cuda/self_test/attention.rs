@@ -1,10 +1,9 @@
 //! Attention in bf16 at shapes that stay on the chip: the output and the gradients, and their bits again.
 
-use super::{random, relative};
+use super::{exact, relative};
 use crate::cuda::lower::OnChip;
 use crate::cuda::{DeviceParams, Executor, Numbers, Session};
-use crate::params::to_bf16;
-use crate::{Graph, Params, Plan, Precision, Result, Shape, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, cpu};
 use std::sync::Arc;
 
 /// Images, tokens, channels and scale; the last does not fit.
@@ -26,14 +25,10 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
     let (mut worst, mut on_chip) = (0.0f64, 0);
     for (shape, scale) in CASES {
         let [n, tokens, channels] = shape;
-        let inputs = [("qkv", Shape::from([n, tokens, 3 * channels])), ("w", shape.into())];
-        on_chip += usize::from(OnChip::of(&inputs[0].1, true, session.device.chip).is_some());
+        let inputs = [("qkv", vec![n, tokens, 3 * channels]), ("w", shape.to_vec())];
         let mut g = Graph::new();
-        let mut vars = Vec::new();
-        for (name, shape) in &inputs {
-            let x = g.input(name, shape.clone())?;
-            vars.push(g.cast(x, Precision::Half)?);
-        }
+        let vars = exact::inputs(&mut g, &inputs)?;
+        on_chip += usize::from(OnChip::of(g.shape(vars[0]), true, session.device.chip).is_some());
         let y = g.attention(vars[0], scale)?;
         let product = g.mul(y, vars[1])?;
         let product = g.cast(product, Precision::Full)?;
@@ -48,10 +43,8 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
         let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
         let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
         let mut device = Executor::new(session, &g, &outputs, &on_device, Numbers::Bf16, 0)?;
-        for (purpose, (name, shape)) in inputs.iter().enumerate() {
-            // Numbers that bf16 holds.
-            let round = |v: f32| f32::from_bits(u32::from(to_bf16(v)) << 16);
-            let values: Vec<f32> = random(shape, purpose as u32, -1.0).into_iter().map(round).collect();
+        for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {
+            let values = exact::values(&g, var, purpose, Numbers::Bf16);
             host.set(name, &values)?;
             device.set(name, &values)?;
         }

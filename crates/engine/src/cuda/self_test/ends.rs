@@ -1,10 +1,9 @@
 //! Convolutions in bf16 with what follows them, large enough to be fused where that is faster.
 
-use super::{random, relative};
-use crate::cuda::{DeviceParams, Executor, Numbers, Session};
+use super::exact;
+use crate::cuda::{Numbers, Session};
 use crate::op::Window;
-use crate::params::to_bf16;
-use crate::{Graph, Params, Plan, Precision, Result, cpu};
+use crate::{Graph, Result};
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::Arc;
 
@@ -33,37 +32,13 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
         let output = vec![image[0], side, side, weight[0]];
         let inputs = [("x", image.to_vec()), ("w", weight.to_vec()), ("r", output), ("b", vec![weight[0]])];
         let mut g = Graph::new();
-        let mut vars = Vec::new();
-        for (name, shape) in &inputs {
-            let var = g.input(name, &shape[..])?;
-            vars.push(g.cast(var, if shape.len() == 4 { Precision::Half } else { Precision::Full })?);
-        }
-        let [x, w, r, b] = vars[..] else { continue };
+        let [x, w, r, b] = exact::inputs(&mut g, &inputs)?[..] else { continue };
         let y = if residual {
             g.residual_conv2d(x, w, Some(b), r, window, scale)?
         } else {
             g.conv2d(x, w, Some(b), window)?
         };
-        let mut host = cpu::Executor::<f64>::new(Plan::new(&g, &[y])?);
-        let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
-        let mut device = Executor::new(session, &g, &[y], &on_device, Numbers::Bf16, 0)?;
-        for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {
-            if *name == "r" && !residual {
-                continue;
-            }
-            // Numbers that bf16 holds, so that only the result is rounded.
-            let round = |v: f32| f32::from_bits(u32::from(to_bf16(v)) << 16);
-            let values: Vec<f32> = random(g.shape(var), purpose as u32, -1.0).into_iter().map(round).collect();
-            host.set(name, &values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())?;
-            device.set(name, &values)?;
-        }
-        host.run(&Params::<f64>::zeros(&g), 0, 0)?;
-        let exact: Vec<f32> = host.get(y)?.iter().map(|&v| v as f32).collect();
-        // Eagerly, then as a graph.
-        for _ in 0..2 {
-            device.run(0)?;
-            worst = worst.max(relative(&device.get(y)?, &exact));
-        }
+        worst = worst.max(exact::error(session, &g, &[y], Numbers::Bf16)?);
     }
     Ok((worst, session.lock().cudnn.fused() - before))
 }
