@@ -33,6 +33,7 @@ pub mod run;
 pub mod sampler;
 pub mod schedule;
 mod shown;
+pub mod spectrum;
 mod suggest;
 pub mod train;
 pub mod transport;

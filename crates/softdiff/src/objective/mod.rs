@@ -9,12 +9,14 @@ mod emit;
 mod head;
 mod loss;
 mod weight;
+mod wiener;
 
 pub use balance::{SPECTRUM_IMAGES, expected_loss};
 pub use emit::{EmittedBatch, MomentVars};
 pub use head::{Head, OutputScale, Parametrisation};
 pub use loss::{Example, denoising_score_matching};
 pub use weight::Weight;
+pub use wiener::{Wiener, WienerError, WienerVars};
 
 use crate::corruption::CorruptionError;
 
