@@ -97,6 +97,7 @@ pub fn train(path: &Path, data: &Oracle, steps: usize, seed: u64) -> Result<Para
     let setting = Setting {
         path: &table,
         objective: &objective,
+        prediction: &objective.prediction(),
         shape: PLANE,
         batch: BATCH,
         noise: Noise::Drawn,

@@ -7,7 +7,7 @@ use softdiff::engine::{Device, Params};
 use softdiff::model::{Condition, Generation, GraphSampler, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
 use softdiff::noise::Alpha;
-use softdiff::objective::Head;
+use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::sampler::*;
@@ -114,8 +114,9 @@ fn the_graph_gives_the_images_of_the_loop() {
         for sampler in samplers(&path) {
             for ending in [Ending::Denoised, Ending::Stepped, Ending::AtPathStart] {
                 let sampling = Sampling::uniform(5).unwrap().ending(ending);
-                let (head, condition, numbers) = (Head::PAPER, Condition::Time, Numbers::F32);
-                let predictor = Predictor { network: &network, params: &params, head, condition, path: path.clone() };
+                let (prediction, condition, numbers) = (Prediction::PAPER, Condition::Time, Numbers::F32);
+                let predictor =
+                    Predictor { network: &network, params: &params, prediction, condition, path: path.clone() };
                 let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor.clone(), 3, numbers).unwrap();
                 let generation =
                     Generation { path: &path, prior: &prior, sampler: sampler.as_ref(), sampling: &sampling, batch: 3 };

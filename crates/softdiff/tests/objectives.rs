@@ -67,7 +67,8 @@ fn the_engine_computes_every_objective_and_its_gradient() {
             let t = g.input("t", [N]).unwrap();
             let now = host.moment(&mut g, t, SHAPE, "now").unwrap();
             let before = host.moment(&mut g, t, SHAPE, "earlier").unwrap();
-            let batch = EmittedBatch { x0: a, xt: b, output: c, now: &now, earlier: Some(&before) };
+            let (prediction, second) = (&objective.prediction(), Some(&before));
+            let batch = EmittedBatch { x0: a, xt: b, output: c, prediction, t, now: &now, earlier: second };
             let losses = objective.emit(&mut g, &batch).unwrap();
             let total = g.sum(losses).unwrap();
             let gradient = g.gradients(total, &[c]).unwrap()[0];
@@ -291,6 +292,7 @@ fn a_whole_step_has_the_loss_of_the_plain_functions() {
         let setting = Setting {
             path: &host,
             objective: &objective,
+            prediction: &objective.prediction(),
             shape: SHAPE,
             batch: N,
             noise: Noise::Inputs,
@@ -402,6 +404,7 @@ fn a_balanced_step_divides_by_the_expected_loss() {
         let setting = Setting {
             path: &table,
             objective: &objective,
+            prediction: &objective.prediction(),
             shape: SHAPE,
             batch: 2,
             noise: Noise::Inputs,

@@ -13,7 +13,7 @@ use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Params};
 use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
-use softdiff::objective::Objective;
+use softdiff::objective::{Objective, Prediction};
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
@@ -49,6 +49,7 @@ fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
         from: None,
         expected: None,
         objective: Objective::PAPER,
+        prediction: Prediction::PAPER,
         adam: AdamConfig { rate: 1e-3, warmup: 4, ema: vec![0.9, 0.99], ..AdamConfig::default() },
         seed: 3,
         steps: STEPS,
@@ -208,8 +209,8 @@ fn an_image_depends_on_its_seed_alone() {
     let (sampler, sampling) = (Momentum, Sampling::uniform(6).unwrap());
     let images = |seeds: &[u64], batch: usize, at_once: usize| {
         let condition = Condition::Time;
-        let (head, numbers) = (Objective::PAPER.head, Numbers::F32);
-        let predictor = Predictor { network: &network, params: &params, head, condition, path: path.clone() };
+        let (prediction, numbers) = (Prediction::PAPER, Numbers::F32);
+        let predictor = Predictor { network: &network, params: &params, prediction, condition, path: path.clone() };
         let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, at_once, numbers).unwrap();
         let generation = Generation { path: &path, prior: &prior, sampler: &sampler, sampling: &sampling, batch };
         generation.images(&mut denoiser, seeds, &mut |_, _| {}).unwrap()

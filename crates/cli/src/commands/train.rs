@@ -29,6 +29,9 @@ Example: the paper's CIFAR-10 model, on pictures of one's own
   softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
   softdiff train my-recipe.toml --out runs/mine --dry-run
 
+Example: another objective; here IHDM's, whose network is sampled by ihdm
+  softdiff train quickstart --out runs/ihdm --set objective.kind=one-step --set sample= --set preview=
+
 Exit codes: 0 done, 75 stopped by SIGTERM and 130 by Ctrl-C with a checkpoint saved.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.

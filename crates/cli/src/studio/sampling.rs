@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use softdiff::corruption::Shape;
 use softdiff::image::{Picture, grid};
 use softdiff::model::{Model, to_bytes, visible};
-use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, sample_watched};
+use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Watched, sample_watched};
 use softdiff::train::numbers;
 use std::cell::RefCell;
 
@@ -93,16 +93,16 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;
     let every = steps.div_ceil((SHOWN / size.max(1)).clamp(1, FRAMES));
     // Stops when the task does, and tells its first answer at each time that is shown.
-    let mut denoiser = |xt: &[f64], t: f64| {
+    let tell = |x0_hat: &[f64]| {
         if job.is_cancelled() {
             return Err(SamplerError::Denoiser("stopped".into()));
         }
-        let x0_hat = inner.x0_hat(xt, t)?;
         if let Some(Seen { t, step, xt }) = seen.take() {
-            job.show(json!({ "lane": lane, "step": step, "t": t, "xt": xt, "x0_hat": sheet(shape, &x0_hat) }));
+            job.show(json!({ "lane": lane, "step": step, "t": t, "xt": xt, "x0_hat": sheet(shape, x0_hat) }));
         }
-        Ok(x0_hat)
+        Ok(())
     };
+    let mut denoiser = Watched { inner, look: tell };
     let mut step = 0;
     let mut look = |t: f64, x: &[f64]| {
         job.update(lane * steps + step, lanes * steps);

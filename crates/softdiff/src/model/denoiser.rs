@@ -2,9 +2,9 @@
 
 use crate::corruption::Shape;
 use crate::network::{UNetConfig, unet};
-use crate::objective::Head;
+use crate::objective::{ObjectiveError, Prediction};
 use crate::path::Path;
-use crate::sampler::{Denoiser, Result, SamplerError};
+use crate::sampler::{Denoiser, Point, Result, SamplerError};
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Params, Var};
@@ -28,7 +28,7 @@ pub struct Predictor<'a> {
     /// Its weights.
     pub params: &'a Params<f32>,
     /// How its output is read.
-    pub head: Head,
+    pub prediction: Prediction,
     /// What it is told besides the image.
     pub condition: Condition,
     /// The path it was trained on.
@@ -41,7 +41,7 @@ pub struct NetworkDenoiser {
     output: Var,
     batch: usize,
     shape: Shape,
-    head: Head,
+    prediction: Prediction,
     condition: Condition,
     path: Arc<Path>,
     evaluations: u64,
@@ -50,7 +50,7 @@ pub struct NetworkDenoiser {
 impl NetworkDenoiser {
     /// Puts the network on `device` for `batch` images at a time; more are done in turns.
     pub fn new(device: &Device, predictor: Predictor<'_>, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
-        let Predictor { network, params, head, condition, path } = predictor;
+        let Predictor { network, params, prediction, condition, path } = predictor;
         let shape = path.shape();
         let mut graph = Graph::new();
         let x = graph.input("x", [batch, shape.height, shape.width, shape.channels])?;
@@ -61,7 +61,7 @@ impl NetworkDenoiser {
         };
         let output = unet(&mut graph, network, x, told, false)?.output;
         let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
-        Ok(NetworkDenoiser { run, output, batch, shape, head, condition, path, evaluations: 0 })
+        Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, evaluations: 0 })
     }
 
     /// Other weights for the same network.
@@ -75,19 +75,25 @@ impl NetworkDenoiser {
     }
 }
 
-impl Denoiser for NetworkDenoiser {
-    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Result<Vec<f64>> {
+impl NetworkDenoiser {
+    /// What `read` makes of the network's output at (x_t, t).
+    fn predict(
+        &mut self,
+        xt: &[f64],
+        t: f64,
+        read: impl Fn(&Prediction, &[f64], &[f64], &Point) -> std::result::Result<Vec<f64>, ObjectiveError>,
+    ) -> Result<Vec<f64>> {
         let size = self.shape.len();
         if xt.is_empty() || !xt.len().is_multiple_of(size) {
             return Err(SamplerError::Size { what: "the images", found: xt.len(), expected: size });
         }
-        let sigma = self.path.at(t)?.sigma;
+        let at = Point::on(&self.path, t)?;
         let told = match self.condition {
             Condition::Time => t,
-            Condition::LogSigma => sigma.ln(),
+            Condition::LogSigma => at.sigma.ln(),
         };
         self.run.set("t", &vec![told as f32; self.batch])?;
-        let mut x0_hat = Vec::with_capacity(xt.len());
+        let mut predicted = Vec::with_capacity(xt.len());
         let mut input = vec![0.0; self.batch * size];
         for part in xt.chunks(self.batch * size) {
             // What is beyond the last image keeps the values of the part before: it is not looked at.
@@ -96,10 +102,19 @@ impl Denoiser for NetworkDenoiser {
             self.run.run(0)?;
             self.evaluations += 1;
             let output: Vec<f64> = self.run.get(self.output)?.into_iter().take(part.len()).map(f64::from).collect();
-            let predicted =
-                self.head.x0_hat(&output, part, sigma).map_err(|e| SamplerError::Denoiser(e.to_string()))?;
-            x0_hat.extend(predicted);
+            predicted.extend(read(&self.prediction, &output, part, &at)?);
         }
-        Ok(x0_hat)
+        Ok(predicted)
+    }
+}
+
+impl Denoiser for NetworkDenoiser {
+    fn x0_hat(&mut self, xt: &[f64], t: f64) -> Result<Vec<f64>> {
+        self.prediction.check_clean()?;
+        self.predict(xt, t, |prediction, output, xt, at| prediction.x0_hat(output, xt, at))
+    }
+
+    fn one_step(&mut self, xt: &[f64], t: f64, t_next: f64) -> Result<Vec<f64>> {
+        self.predict(xt, t, |prediction, output, xt, at| prediction.one_step(output, xt, at, t_next))
     }
 }

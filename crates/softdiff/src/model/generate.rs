@@ -62,8 +62,8 @@ impl Model {
     }
 
     fn predictor(&self) -> Predictor<'_> {
-        let (head, condition, path) = (self.head, self.condition, self.path.clone());
-        Predictor { network: &self.network, params: &self.params, head, condition, path }
+        let (prediction, condition, path) = (self.prediction.clone(), self.condition, self.path.clone());
+        Predictor { network: &self.network, params: &self.params, prediction, condition, path }
     }
 }
 

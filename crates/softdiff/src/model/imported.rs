@@ -3,7 +3,7 @@
 use super::{Condition, Model, ModelError};
 use crate::corruption::Shape;
 use crate::network::{Embedding, UNetConfig};
-use crate::objective::Head;
+use crate::objective::Prediction;
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::recipe::{Recipe, Weights};
@@ -46,7 +46,7 @@ impl Model {
             schedule: None,
             prior,
             network,
-            head: Head::PAPER,
+            prediction: Prediction::PAPER,
             condition: Condition::LogSigma,
             params,
             weights: Weights::Raw,

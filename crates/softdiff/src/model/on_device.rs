@@ -3,6 +3,7 @@
 use super::denoiser::{Condition, Predictor};
 use crate::corruption::{LinearMap, MapProgram};
 use crate::network::unet;
+use crate::objective::{Prediction, TimeVars};
 use crate::path::Path;
 use crate::sampler::run::noise;
 use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
@@ -20,6 +21,7 @@ pub struct GraphSampler {
     batch: usize,
     path: Arc<Path>,
     condition: Condition,
+    prediction: Prediction,
 }
 
 impl GraphSampler {
@@ -31,8 +33,9 @@ impl GraphSampler {
         batch: usize,
         numbers: Numbers,
     ) -> Result<GraphSampler> {
-        let Predictor { network, params, head, condition, path } = predictor;
+        let Predictor { network, params, prediction, condition, path } = predictor;
         sampling.check()?;
+        prediction.check_clean()?;
         let shape = path.shape();
         let mut maps = vec![LinearMap::Identity];
         for &t in &sampling.times {
@@ -56,7 +59,12 @@ impl GraphSampler {
             Condition::LogSigma => t,
         };
         let output = unet(&mut g, network, x, told, false)?.output;
-        let x0_hat = head.emit(&mut g, output, x, sigma)?;
+        let alpha = match prediction {
+            Prediction::Noise => Some(number(&mut g, "alpha")?),
+            _ => None,
+        };
+        let time = (condition == Condition::Time).then_some(t);
+        let x0_hat = prediction.emit(&mut g, output, x, TimeVars { t: time, sigma, alpha })?;
         let change = g.sub(x0_hat, previous)?;
         let extrapolated = g.mul(change, ahead)?;
         let itself = g.mul(x0_hat, base)?;
@@ -71,7 +79,7 @@ impl GraphSampler {
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition })
+        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction })
     }
 
     /// Images at a time.
@@ -145,6 +153,9 @@ impl GraphSampler {
         let numbers = [("drawn", drawn), ("kept", kept), ("fresh", fresh), ("base", base), ("ahead", ahead)];
         for (name, value) in numbers.into_iter().chain([("sigma", at.sigma)]) {
             self.run.set(name, &[value as f32])?;
+        }
+        if let Some(alpha) = self.prediction.alpha(at)? {
+            self.run.set("alpha", &[alpha as f32])?;
         }
         for (name, map) in [("now", &stage.from.map), ("next", &stage.to.map)] {
             for (index, values) in self.program.values(map)?.iter().enumerate() {

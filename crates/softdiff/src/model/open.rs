@@ -4,7 +4,7 @@ use super::Condition;
 use super::export::checked_manifest;
 use crate::checkpoint::{CheckpointError, Checkpoints, Identity, Retention, Stored};
 use crate::network::UNetConfig;
-use crate::objective::Head;
+use crate::objective::Prediction;
 use crate::path::Path;
 use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
@@ -32,7 +32,7 @@ pub struct Model {
     /// The network.
     pub network: UNetConfig,
     /// How its output is read.
-    pub head: Head,
+    pub prediction: Prediction,
     /// What it is told besides the image.
     pub condition: Condition,
     /// Its weights.
@@ -149,9 +149,9 @@ impl Model {
             };
             (stored.weights(&template, average)?, stored.manifest().step)
         };
-        let (name, head) = (recipe.name.clone(), recipe.objective.head);
+        let (name, prediction) = (recipe.name.clone(), recipe.objective.prediction());
         let condition = Condition::Time;
-        Ok(Model { name, recipe, path, schedule, prior, network, head, condition, params, weights, step })
+        Ok(Model { name, recipe, path, schedule, prior, network, prediction, condition, params, weights, step })
     }
 }
 

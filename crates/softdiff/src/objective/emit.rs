@@ -1,6 +1,6 @@
 //! Objectives as operations of the engine.
 
-use super::{Kind, Objective, Parametrisation};
+use super::{Kind, Objective, Prediction, TimeVars};
 use crate::corruption::MapProgram;
 use softdiff_engine::op::Function;
 use softdiff_engine::{Error, Graph, Result, Var};
@@ -31,6 +31,10 @@ pub struct EmittedBatch<'a> {
     pub xt: Var,
     /// The network's output.
     pub output: Var,
+    /// What it predicts.
+    pub prediction: &'a Prediction,
+    /// Times, `[n]`.
+    pub t: Var,
     /// The path at t.
     pub now: &'a MomentVars,
     /// The path at the earlier time of [`Objective::earlier`].
@@ -40,7 +44,8 @@ pub struct EmittedBatch<'a> {
 impl Objective {
     /// The loss of each image, `[n]`.
     pub fn emit(&self, g: &mut Graph, batch: &EmittedBatch) -> Result<Var> {
-        let EmittedBatch { x0, xt, output, now, earlier } = *batch;
+        let EmittedBatch { x0, xt, output, prediction, t, now, earlier } = *batch;
+        let at = TimeVars { t: Some(t), sigma: now.sigma, alpha: None };
         let earlier = || {
             earlier.ok_or(Error::Unknown {
                 kind: "moment",
@@ -50,17 +55,17 @@ impl Objective {
         };
         let error = match self.kind {
             Kind::Soft => {
-                let difference = self.difference(g, batch)?;
+                let difference = prediction.emit_error(g, output, xt, x0, at)?;
                 now.apply(g, difference)?
             }
             Kind::LookAhead { .. } => {
-                let difference = self.difference(g, batch)?;
+                let difference = prediction.emit_error(g, output, xt, x0, at)?;
                 earlier()?.apply(g, difference)?
             }
-            Kind::Clean => self.difference(g, batch)?,
+            Kind::Clean => prediction.emit_error(g, output, xt, x0, at)?,
             Kind::OneStep { .. } => {
                 let target = earlier()?.apply(g, x0)?;
-                let predicted = self.head.emit(g, output, xt, now.sigma)?;
+                let predicted = prediction.emit(g, output, xt, at)?;
                 g.sub(predicted, target)?
             }
             Kind::Noise => {
@@ -80,14 +85,5 @@ impl Objective {
         let n = g.shape(sums).numel();
         let sums = g.reshape(sums, [n])?;
         g.scale(sums, 0.5)
-    }
-
-    /// `x0_hat - x0` in one combination.
-    fn difference(&self, g: &mut Graph, batch: &EmittedBatch) -> Result<Var> {
-        let phi = self.head.emit_phi(g, batch.output, batch.now.sigma)?;
-        match self.head.parametrisation {
-            Parametrisation::Residual => g.combine(&[(1.0, phi), (-1.0, batch.x0), (1.0, batch.xt)]),
-            Parametrisation::Clean => g.sub(phi, batch.x0),
-        }
     }
 }

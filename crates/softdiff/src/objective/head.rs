@@ -63,7 +63,7 @@ impl Head {
     }
 
     /// phi in the engine.
-    pub(super) fn emit_phi(&self, g: &mut Graph, output: Var, sigma: Var) -> EngineResult<Var> {
+    fn emit_phi(&self, g: &mut Graph, output: Var, sigma: Var) -> EngineResult<Var> {
         match self.scale {
             OutputScale::Sigma => g.mul(output, sigma),
             OutputScale::One => Ok(output),
@@ -80,6 +80,15 @@ impl Head {
         match self.parametrisation {
             Parametrisation::Residual => g.combine(&[(1.0, phi), (1.0, xt)]),
             Parametrisation::Clean => Ok(phi),
+        }
+    }
+
+    /// `x0_hat - x0` in one combination.
+    pub(super) fn emit_error(&self, g: &mut Graph, output: Var, xt: Var, x0: Var, sigma: Var) -> EngineResult<Var> {
+        let phi = self.emit_phi(g, output, sigma)?;
+        match self.parametrisation {
+            Parametrisation::Residual => g.combine(&[(1.0, phi), (-1.0, x0), (1.0, xt)]),
+            Parametrisation::Clean => g.sub(phi, x0),
         }
     }
 }

@@ -8,6 +8,7 @@ mod balance;
 mod emit;
 mod head;
 mod loss;
+mod prediction;
 mod weight;
 mod wiener;
 
@@ -15,6 +16,7 @@ pub use balance::{SPECTRUM_IMAGES, expected_loss};
 pub use emit::{EmittedBatch, MomentVars};
 pub use head::{Head, OutputScale, Parametrisation};
 pub use loss::{Example, denoising_score_matching};
+pub use prediction::{Prediction, TimeVars};
 pub use weight::Weight;
 pub use wiener::{Wiener, WienerError, WienerVars};
 
@@ -78,6 +80,34 @@ pub enum ObjectiveError {
     /// A division by zero noise.
     #[error("the loss divides by the noise, which is {0}; use weight 1 and no output scale by 1/sigma, or add noise")]
     NoNoise(f64),
+    /// A noise prediction where C_t cannot be inverted.
+    #[error(
+        "no clean image follows from the noise at time {0}, where C_t is not a positive number times the identity; \
+         train with objective.kind \"soft\" on this path"
+    )]
+    NoInverse(f64),
+    /// A one-step prediction taken for a clean one.
+    #[error(
+        "this model predicts the image one step less corrupted (objective.kind \"one-step\"), not the clean one; only \
+         the sampler 'ihdm' can use it"
+    )]
+    OneStep,
+    /// A clean prediction taken for a one-step one.
+    #[error("'ihdm' needs a model trained with objective.kind \"one-step\"; use 'momentum' here")]
+    NotOneStep,
+    /// A step of another size than the network's.
+    #[error(
+        "this model goes back in steps of {step} in time and cannot step from {from} to {to}; begin at time 1 with {} \
+         steps and no warp", (1.0 / step).round()
+    )]
+    OtherStep {
+        /// The network's step.
+        step: f64,
+        /// Where the step begins.
+        from: f64,
+        /// Where it was to end.
+        to: f64,
+    },
     /// An objective that needs C at a second time.
     #[error("this objective compares at an earlier time as well; give the map of that time")]
     NoEarlierMap,

@@ -82,11 +82,11 @@ impl Recipe {
         };
         let prior = PriorSection::read(&r.table("prior"), &path);
         let network = NetworkSection::read(&r.table("network"));
-        let objective = section::read_objective(&r.table("objective"));
+        let objective = section::read_objective(&r.table("objective"), &path);
         let train = TrainSection::read(&r.table("train"));
         let checkpoint = CheckpointSection::read(&r.table("checkpoint"));
-        let sample = SampleSection::read(&r.table("sample"), &train, &path);
-        let preview = PreviewSection::read(&r.table("preview"), &sample, &path);
+        let sample = SampleSection::read(&r.table("sample"), &train, &path, &objective);
+        let preview = PreviewSection::read(&r.table("preview"), &sample, &path, &objective);
         r.finish();
         drop(r);
         problems.into_result(origin)?;

@@ -6,7 +6,8 @@ use super::{Block, Chart, Figure, Section, Series};
 use crate::data::Dataset;
 use crate::metrics::{memorisation, nearest, sliced_wasserstein};
 use crate::model::{Model, NetworkDenoiser, to_bytes};
-use crate::sampler::{Denoiser, Sampler, Sampling, by_name, needs_scale, sample};
+use crate::objective::Prediction;
+use crate::sampler::{Sampler, Sampling, Watched, by_name, needs_scale, sample};
 use crate::train::numbers;
 use softdiff_engine::Device;
 
@@ -76,9 +77,13 @@ impl Scene<'_> {
             found.numbers.push(("the same for other images of the data".into(), text(floor)));
             self.neighbours(&images, dataset, &mut found)?;
         }
-        found.others.push(self.samplers(&*own, &mut denoiser, &sampling)?);
+        // A one-step network has one sampler and one number of steps.
+        let one_step = matches!(model.prediction, Prediction::OneStep { .. });
+        if !one_step {
+            found.others.push(self.samplers(&*own, &mut denoiser, &sampling)?);
+        }
         found.others.push(self.means(&*own, &mut denoiser, &sampling)?);
-        if self.dataset.is_some() && !self.measured {
+        if self.dataset.is_some() && !self.measured && !one_step {
             found.others.push(self.evaluations(&*own, &mut denoiser, progress)?);
         }
         Ok(found)
@@ -118,11 +123,11 @@ impl Scene<'_> {
         let model = self.model;
         let seeds: Vec<u64> = (0..4).collect();
         let mut kept = Vec::new();
-        let mut keeping = |xt: &[f64], t: f64| {
-            let mean = denoiser.x0_hat(xt, t)?;
-            kept.push(mean.clone());
-            Ok(mean)
+        let keep = |mean: &[f64]| {
+            kept.push(mean.to_vec());
+            Ok(())
         };
+        let mut keeping = Watched { inner: denoiser, look: keep };
         sample(&model.path, own, &mut keeping, model.starts(&seeds), &seeds, sampling)?;
         let size = model.path.shape().len();
         let columns = kept.len().min(10);
@@ -133,7 +138,7 @@ impl Scene<'_> {
                 rows.extend_from_slice(&mean[seed * size..(seed + 1) * size]);
             }
         }
-        let caption = "The network's clean prediction on the way, from the start (left) to the end (right).";
+        let caption = "The network's prediction on the way, from the start (left) to the end (right).";
         let figure = Figure::picture("means", caption, &tiles(&model.path, &rows, columns));
         Ok(Section { title: "Conditional means".into(), blocks: vec![Block::Figure(figure)] })
     }
@@ -158,10 +163,11 @@ impl Scene<'_> {
             for (done, &steps) in STEPS.iter().enumerate() {
                 let sampling = model.recipe.sample.sampling_in(steps)?;
                 let (mut asked, x1) = (0, model.starts(&seeds));
-                let mut counting = |xt: &[f64], t: f64| {
+                let count = |_: &[f64]| {
                     asked += 1;
-                    denoiser.x0_hat(xt, t)
+                    Ok(())
                 };
+                let mut counting = Watched { inner: denoiser, look: count };
                 let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
                 points.push((f64::from(asked), self.quality(&images)?.0));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());

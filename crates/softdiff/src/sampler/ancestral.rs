@@ -30,7 +30,7 @@ impl Ancestral {
     fn numbers(&self, stage: &Stage) -> Result<Blend> {
         let sigma = stage.sigma(self.name())?;
         let (kept, added) = forward_step(stage, self.name())?;
-        let (alpha_next, sigma_next) = (stage.to.scale(self.name())?, stage.to.sigma);
+        let (alpha_next, sigma_next) = (stage.to.scale_for(self.name())?, stage.to.sigma);
         let sigma2 = sigma * sigma;
         let (of_x, of_x0) = (kept * sigma_next * sigma_next / sigma2, alpha_next * added / sigma2);
         Blend::linear(stage, self.name(), [of_x, of_x0, sigma_next * added.sqrt() / sigma])

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The names, those of the paper first.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "naive",
     "momentum",
     "flow-momentum",
@@ -18,6 +18,7 @@ pub const NAMES: [&str; 14] = [
     "euler-maruyama",
     "ancestral",
     "ddim",
+    "ihdm",
 ];
 
 /// Options of the samplers that have some.
@@ -27,7 +28,7 @@ pub struct Options {
     pub churn: f64,
     /// Fresh noise per unit of time of `churn-rate`, from 0 on.
     pub churn_rate: f64,
-    /// Factor of the fresh noise of both (choice A24).
+    /// Factor of the fresh noise of both and of `ihdm` (choice A24).
     pub s_noise: f64,
     /// How much of DDPM's noise `ddim` adds, from 0 to 1.
     pub eta: f64,
@@ -64,6 +65,11 @@ pub fn needs_scale(name: &str) -> bool {
     matches!(name, "reverse-diffusion" | "euler-maruyama" | "ancestral" | "ddim")
 }
 
+/// Whether a sampler steps with one-step predictions, and so with nothing else.
+pub fn needs_one_step(name: &str) -> bool {
+    name == "ihdm"
+}
+
 /// The sampler of that name with its options.
 pub fn by_name(name: &str, options: &Options) -> Result<Box<dyn Sampler>> {
     let unknown = || SamplerError::Unknown { name: name.to_owned(), hint: crate::suggest::hint(name, NAMES) };
@@ -93,6 +99,7 @@ pub fn by_name(name: &str, options: &Options) -> Result<Box<dyn Sampler>> {
         "euler-maruyama" => Box::new(EulerMaruyama),
         "ancestral" => Box::new(Ancestral),
         "ddim" => Box::new(Ddim { eta: options.eta }),
+        "ihdm" => Box::new(Ihdm { s_noise: options.s_noise }),
         _ => return Err(unknown()),
     })
 }

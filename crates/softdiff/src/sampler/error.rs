@@ -2,6 +2,7 @@
 
 use crate::corruption::CorruptionError;
 use crate::linalg::LinalgError;
+use crate::objective::ObjectiveError;
 use crate::path::PathError;
 
 /// What can go wrong while sampling.
@@ -104,6 +105,9 @@ pub enum SamplerError {
     /// A denoiser that failed for its own reasons.
     #[error("the denoiser failed: {0}")]
     Denoiser(String),
+    /// A prediction that the sampler cannot use.
+    #[error(transparent)]
+    Prediction(#[from] ObjectiveError),
     /// A bad path or time.
     #[error(transparent)]
     Path(#[from] PathError),

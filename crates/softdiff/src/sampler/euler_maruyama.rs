@@ -27,7 +27,7 @@ impl Sampler for EulerMaruyama {
 impl EulerMaruyama {
     fn numbers(&self, stage: &Stage) -> Result<Blend> {
         let sigma = stage.sigma(self.name())?;
-        let alpha = stage.from.scale(self.name())?;
+        let alpha = stage.from.scale_for(self.name())?;
         if alpha == 0.0 {
             let remedy = "its logarithm has no slope there: start from an earlier time, such as 0.999";
             return Err(SamplerError::Option {

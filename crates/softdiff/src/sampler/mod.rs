@@ -14,6 +14,7 @@ mod error;
 mod euler_maruyama;
 mod flow_momentum;
 mod heun;
+mod ihdm;
 mod likelihood;
 mod momentum;
 mod multistep;
@@ -22,9 +23,10 @@ mod oracle;
 mod predictor_corrector;
 mod reverse_diffusion;
 pub(crate) mod run;
+mod watched;
 
 pub use ancestral::Ancestral;
-pub use by_name::{NAMES, Options, by_name, needs_scale};
+pub use by_name::{NAMES, Options, by_name, needs_one_step, needs_scale};
 pub use churn::{Churn, Fresh};
 pub use ddim::Ddim;
 pub use dormand_prince::{DormandPrince, Tolerance};
@@ -32,6 +34,7 @@ pub use error::{Result, SamplerError};
 pub use euler_maruyama::EulerMaruyama;
 pub use flow_momentum::FlowMomentum;
 pub use heun::Heun;
+pub use ihdm::Ihdm;
 pub use likelihood::{Likelihood, Trace, log_likelihood};
 pub use momentum::Momentum;
 pub use multistep::Multistep;
@@ -40,14 +43,21 @@ pub use oracle::{GaussianPart, Oracle};
 pub use predictor_corrector::PredictorCorrector;
 pub use reverse_diffusion::ReverseDiffusion;
 pub use run::{Ending, Sampling, sample, sample_watched};
+pub use watched::Watched;
 
 use crate::corruption::{LinearMap, Shape};
+use crate::objective::ObjectiveError;
 use crate::path::Path;
 
 /// The prediction of clean images: `x0_hat = E[x0 | x_t]` for a batch at one time.
 pub trait Denoiser {
     /// As many values as `xt`.
     fn x0_hat(&mut self, xt: &[f64], t: f64) -> Result<Vec<f64>>;
+
+    /// `C_(t_next) x_0` predicted from x_t: what one-step networks know instead of the clean image.
+    fn one_step(&mut self, _xt: &[f64], _t: f64, _t_next: f64) -> Result<Vec<f64>> {
+        Err(ObjectiveError::NotOneStep.into())
+    }
 }
 
 impl<F: FnMut(&[f64], f64) -> Result<Vec<f64>>> Denoiser for F {
@@ -80,8 +90,13 @@ impl Point {
     }
 
     /// alpha, where C = alpha I.
-    fn scale(&self, sampler: &'static str) -> Result<f64> {
-        scale_of(&self.map).ok_or(SamplerError::NotAScale { sampler })
+    pub fn scale(&self) -> Option<f64> {
+        scale_of(&self.map)
+    }
+
+    /// The same for a sampler that needs it.
+    fn scale_for(&self, sampler: &'static str) -> Result<f64> {
+        self.scale().ok_or(SamplerError::NotAScale { sampler })
     }
 }
 
@@ -175,7 +190,7 @@ impl Blend {
 
     /// `x' = of_x x + of_x0 x0_hat + fresh eta`, for `C = alpha I`.
     fn linear(stage: &Stage, sampler: &'static str, [of_x, of_x0, fresh]: [f64; 3]) -> Result<Blend> {
-        let (alpha, alpha_next) = (stage.from.scale(sampler)?, stage.to.scale(sampler)?);
+        let (alpha, alpha_next) = (stage.from.scale_for(sampler)?, stage.to.scale_for(sampler)?);
         Ok(Blend { drawn: (of_x0 + of_x * alpha) / alpha_next, kept: of_x, fresh, ..Blend::PREDICTED })
     }
 

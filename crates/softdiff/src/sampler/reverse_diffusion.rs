@@ -10,7 +10,7 @@ pub struct ReverseDiffusion;
 
 /// `(alpha / alpha', sigma^2 - (alpha / alpha')^2 sigma'^2)`: the forward step from the one point to the other.
 pub(super) fn forward_step(stage: &Stage, sampler: &'static str) -> Result<(f64, f64)> {
-    let kept = stage.from.scale(sampler)? / stage.to.scale(sampler)?;
+    let kept = stage.from.scale_for(sampler)? / stage.to.scale_for(sampler)?;
     let (sigma, sigma_next) = (stage.from.sigma, kept * stage.to.sigma);
     if sigma_next > sigma {
         return Err(super::SamplerError::NoiseGrows { sampler, from: sigma, to: sigma_next });
@@ -42,7 +42,7 @@ impl ReverseDiffusion {
         let (kept, added) = forward_step(stage, self.name())?;
         // score = (alpha x0_hat - x) / sigma^2
         let pull = added / (sigma * sigma);
-        let of_x0 = pull * stage.from.scale(self.name())?;
+        let of_x0 = pull * stage.from.scale_for(self.name())?;
         Blend::linear(stage, self.name(), [2.0 - kept - pull, of_x0, added.sqrt()])
     }
 }

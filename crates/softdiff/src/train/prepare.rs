@@ -5,7 +5,7 @@ use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{DataError, Dataset, Source};
 use crate::network::UNetConfig;
-use crate::objective::{SPECTRUM_IMAGES, Weight, expected_loss};
+use crate::objective::{Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
 use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, PriorSection, Recipe, TrainPrecision};
@@ -151,6 +151,11 @@ impl Prepared {
         Ok(Prepared { recipe, dataset, schedule, path, prior, expected, network, identity })
     }
 
+    /// What the network predicts.
+    pub fn prediction(&self) -> Prediction {
+        self.recipe.objective.prediction()
+    }
+
     /// What the trainer needs.
     pub fn setup(&self) -> Result<Setup<'_>, PrepareError> {
         let Recipe { train, checkpoint, preview, sample, .. } = &self.recipe;
@@ -170,6 +175,7 @@ impl Prepared {
             network: self.network.clone(),
             from: train.from.as_ref().map(PathBuf::from),
             objective: self.recipe.objective,
+            prediction: self.prediction(),
             expected: self.expected.as_deref(),
             adam: self.recipe.adam(),
             seed: self.recipe.seed,

@@ -71,8 +71,9 @@ impl<'a> Scorer<'a> {
                 denoiser
             }
             none => {
-                let (head, path, precision) = (recipe.objective.head, path.clone(), numbers(recipe.train.precision));
-                let predictor = Predictor { network, params: weights, head, condition: Condition::Time, path };
+                let (path, precision) = (path.clone(), numbers(recipe.train.precision));
+                let (prediction, condition) = (self.prepared.prediction(), Condition::Time);
+                let predictor = Predictor { network, params: weights, prediction, condition, path };
                 none.insert(NetworkDenoiser::new(self.device, predictor, BATCH.min(self.images), precision)?)
             }
         };

@@ -3,7 +3,7 @@
 use crate::checkpoint::{Identity, Retention};
 use crate::data::Dataset;
 use crate::network::UNetConfig;
-use crate::objective::Objective;
+use crate::objective::{Objective, Prediction};
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::run::{Event, StopSignal};
@@ -29,6 +29,8 @@ pub struct Setup<'a> {
     pub from: Option<PathBuf>,
     /// The loss.
     pub objective: Objective,
+    /// What the network predicts.
+    pub prediction: Prediction,
     /// The losses to expect over time, where the objective's weight is balanced by them.
     pub expected: Option<&'a [f64]>,
     /// The optimiser.

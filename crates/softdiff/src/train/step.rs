@@ -3,7 +3,7 @@
 use super::{BlurPath, EmittedPath};
 use crate::corruption::Shape;
 use crate::network::{Correspondence, UNetConfig, unet};
-use crate::objective::{Earlier, EmittedBatch, MomentVars, Objective};
+use crate::objective::{Earlier, EmittedBatch, MomentVars, Objective, Prediction};
 use softdiff_engine::op::Taps;
 use softdiff_engine::{Graph, Result, Var};
 
@@ -31,6 +31,8 @@ pub struct Setting<'a> {
     pub path: &'a dyn EmittedPath,
     /// The loss.
     pub objective: &'a Objective,
+    /// What the network predicts.
+    pub prediction: &'a Prediction,
     /// Size of the images.
     pub shape: Shape,
     /// Images per step.
@@ -70,7 +72,7 @@ impl StepLoss {
         setting: &Setting,
         network: impl FnOnce(&mut Graph, Var, Var) -> Result<Var>,
     ) -> Result<StepLoss> {
-        let &Setting { path, objective, shape, batch, noise, mirror, expected } = setting;
+        let &Setting { path, objective, prediction, shape, batch, noise, mirror, expected } = setting;
         let images = [batch, shape.height, shape.width, shape.channels];
         let x0 = g.input("x0", images)?;
         let (t, z) = match noise {
@@ -87,7 +89,8 @@ impl StepLoss {
         let scaled = g.mul(z, now.sigma)?;
         let xt = g.add(corrupted, scaled)?;
         let output = network(g, xt, t)?;
-        let compared = EmittedBatch { x0: clean, xt, output, now: &now, earlier: earlier.as_ref() };
+        let earlier = earlier.as_ref();
+        let compared = EmittedBatch { x0: clean, xt, output, prediction, t, now: &now, earlier };
         let losses = objective.emit(g, &compared)?;
         let losses = match expected {
             Some(expected) => balanced(g, losses, t, expected)?,
@@ -178,7 +181,8 @@ impl SoftStep {
         recompute: bool,
     ) -> Result<SoftStep> {
         let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
-        let setting = Setting { path, objective: &Objective::PAPER, shape, batch, noise, mirror: true, expected: None };
+        let (objective, prediction) = (&Objective::PAPER, &Prediction::PAPER);
+        let setting = Setting { path, objective, prediction, shape, batch, noise, mirror: true, expected: None };
         Self::of(config, &setting, training, recompute)
     }
 

@@ -293,9 +293,9 @@ impl<'a> Trainer<'a> {
                 denoiser
             }
             none => {
-                let (head, path) = (setup.objective.head, setup.path.clone());
-                let predictor =
-                    Predictor { network: &setup.network, params: &weights, head, condition: Condition::Time, path };
+                let (prediction, path) = (setup.prediction.clone(), setup.path.clone());
+                let (network, params, condition) = (&setup.network, &weights, Condition::Time);
+                let predictor = Predictor { network, params, prediction, condition, path };
                 none.insert(NetworkDenoiser::new(self.device, predictor, preview.images.clamp(1, 64), setup.numbers)?)
             }
         };
@@ -349,7 +349,8 @@ fn step_of(setup: &Setup, batch: usize) -> Result<SoftStep, TrainError> {
     }
     let table = PathTable::new(&setup.path, TABLE_ROWS)?;
     let (objective, noise, mirror, expected) = (&setup.objective, Noise::Drawn, setup.mirror, setup.expected);
-    let setting = Setting { path: &table, objective, shape, batch, noise, mirror, expected };
+    let prediction = &setup.prediction;
+    let setting = Setting { path: &table, objective, prediction, shape, batch, noise, mirror, expected };
     Ok(SoftStep::of(network, &setting, true, setup.recompute)?)
 }
 

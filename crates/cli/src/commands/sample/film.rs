@@ -7,7 +7,7 @@ use softdiff::engine::Device;
 use softdiff::engine::cuda::Numbers;
 use softdiff::image::{Film, FilmFormat, Picture, grid};
 use softdiff::model::{Model, to_bytes, visible};
-use softdiff::sampler::{Denoiser, Sampler, Sampling, sample_watched};
+use softdiff::sampler::{Sampler, Sampling, Watched, sample_watched};
 use std::cell::RefCell;
 use std::path::Path;
 
@@ -45,13 +45,13 @@ pub fn watch(
     let mut denoiser = model.denoiser(device, seeds.len(), numbers)?;
     let seen = RefCell::new(Vec::<Seen>::new());
     // The first answer at each time looked at is remembered.
-    let mut remembering = |xt: &[f64], t: f64| {
-        let x0_hat = denoiser.x0_hat(xt, t)?;
+    let remember = |x0_hat: &[f64]| {
         if let Some(last) = seen.borrow_mut().last_mut() {
-            last.x0_hat.get_or_insert_with(|| to_bytes(&x0_hat));
+            last.x0_hat.get_or_insert_with(|| to_bytes(x0_hat));
         }
-        Ok(x0_hat)
+        Ok(())
     };
+    let mut remembering = Watched { inner: &mut denoiser, look: remember };
     let kept = evenly(sampling.times.len(), FRAMES);
     let mut number = 0;
     let mut look = |t: f64, x: &[f64]| {

@@ -4,12 +4,14 @@
 //! |---|---|---|
 //! | `kind` | `"soft"` | `"soft"`, `"look-ahead"`, `"clean"`, `"one-step"` or `"noise"` |
 //! | `farthest` | `0.05` | of look-ahead: the largest step in time |
-//! | `step` | `0.01` | of one-step: the step in time |
+//! | `step` | `0.01` | of one-step: the step in time, one over a whole number |
 //! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"balanced"`, `"inverse-fourth"` or `"min-snr"` |
 //! | `most` | `5` | of min-snr: the largest weight |
 //! | `parametrisation` | `"residual"` | `"residual"` or `"clean"` |
 //! | `scale` | `"sigma"` | `"sigma"`, `"one"` or `"inverse-sigma"` |
 
+use super::PathSection;
+use crate::noise::Alpha;
 use crate::objective::{Head, Kind, Objective, OutputScale, Parametrisation, Weight};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
@@ -21,12 +23,12 @@ const PARAMETRISATIONS: [(&str, Parametrisation); 2] =
 const SCALES: [(&str, OutputScale); 3] =
     [("sigma", OutputScale::Sigma), ("one", OutputScale::One), ("inverse-sigma", OutputScale::InverseSigma)];
 
-pub(in crate::recipe) fn read(r: &Reader) -> Objective {
+pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Objective {
     let kind_name = r.choice("kind", &KINDS.map(|kind| (kind, kind))).unwrap_or("soft");
     let kind = match kind_name {
         "look-ahead" => Kind::LookAhead { farthest: r.number("farthest", Range::Unit).unwrap_or(0.05) },
         "clean" => Kind::Clean,
-        "one-step" => Kind::OneStep { step: r.number("step", Range::Unit).unwrap_or(0.01) },
+        "one-step" => Kind::OneStep { step: read_step(r).unwrap_or(0.01) },
         "noise" => Kind::Noise,
         _ => Kind::Soft,
     };
@@ -49,8 +51,35 @@ pub(in crate::recipe) fn read(r: &Reader) -> Objective {
         let message = format!("objective.weight \"balanced\" is not for {kind_words}");
         r.problem("weight", message, "choose kind soft or look-ahead, or weight inverse-variance");
     }
+    if kind == Kind::Noise && !keeps_some_signal(path) {
+        let message = "objective.kind \"noise\": on this path no clean image follows from the noise";
+        let hint =
+            "give path.kind ve, or vp or sub-vp with alpha linear; or objective.kind soft, which suits every path";
+        r.problem("kind", message, hint);
+    }
     r.finish();
     Objective { kind, weight, head }
+}
+
+/// Whether `C = alpha I` with alpha above 0 at all times, so that `x_0 = (x_t - sigma eta) / alpha`.
+fn keeps_some_signal(path: &PathSection) -> bool {
+    match path {
+        PathSection::Ve { .. } => true,
+        PathSection::Vp { alpha, .. } | PathSection::SubVp { alpha, .. } => matches!(alpha, Alpha::Linear { .. }),
+        _ => false,
+    }
+}
+
+/// A step of which a whole number make up the path, as IHDM's sampler takes them.
+fn read_step(r: &Reader) -> Option<f64> {
+    let step = r.number("step", Range::Unit)?;
+    let steps = (1.0 / step).round();
+    if (step * steps - 1.0).abs() < 1e-9 {
+        return Some(step);
+    }
+    let message = format!("objective.step is {step}: no whole number of such steps leads from time 1 to 0");
+    r.problem("step", message, "give one over a whole number, such as 0.01 or 0.005");
+    None
 }
 
 pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {

@@ -1,7 +1,8 @@
 //! `[preview]`: pictures from fixed noise while training goes on.
 
-use super::sample::read_sampler;
+use super::sample::{read_sampler, read_steps};
 use super::{PathSection, SampleSection, UNLIMITED};
+use crate::objective::Objective;
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::Writer;
 
@@ -11,7 +12,7 @@ use crate::recipe::writer::Writer;
 /// |---|---|---|
 /// | `every` | `false` | steps between two, or false for none |
 /// | `images` | `64` | how many |
-/// | `steps` | `50` | steps of the sampler |
+/// | `steps` | `50`; one-step as in `[sample]` | steps of the sampler |
 /// | `sampler` | as in `[sample]` | its name |
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -23,12 +24,17 @@ pub struct PreviewSection {
 }
 
 impl PreviewSection {
-    pub(in crate::recipe) fn read(r: &Reader, sample: &SampleSection, path: &PathSection) -> Self {
+    pub(in crate::recipe) fn read(
+        r: &Reader,
+        sample: &SampleSection,
+        path: &PathSection,
+        objective: &Objective,
+    ) -> Self {
         let section = PreviewSection {
             every: r.whole_or_off("every", 1..=UNLIMITED).flatten(),
             images: r.size("images", 1..=65_536).unwrap_or(64),
-            steps: r.size("steps", 1..=1_000_000).unwrap_or(50),
-            sampler: read_sampler(r, "sampler", path).unwrap_or_else(|| sample.sampler.clone()),
+            steps: read_steps(r, objective).unwrap_or(50),
+            sampler: read_sampler(r, "sampler", path, objective).unwrap_or_else(|| sample.sampler.clone()),
         };
         r.finish();
         section

@@ -1,6 +1,7 @@
 //! `[sample]`: how images are made.
 
 use super::{PathSection, TrainSection};
+use crate::objective::{Kind, Objective};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
 use crate::sampler::{self, Ending, Sampler, SamplerError, Sampling};
@@ -45,12 +46,12 @@ impl std::str::FromStr for Weights {
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `sampler` | `"momentum"` | one of [`sampler::NAMES`] |
-/// | `steps` | `280` | steps, of equal size in time |
+/// | `sampler` | `"momentum"`; one-step `"ihdm"` | one of [`sampler::NAMES`]; `"ihdm"` for objective.kind one-step and nothing else |
+/// | `steps` | `280`; one-step `1 / objective.step` | steps, of equal size in time |
 /// | `warp` | `1` | above 1, shorter steps near the clean end: times to this power |
 /// | `ending` | `"denoised"` | `"denoised"`, `"stepped"` or `"at-path-start"` |
 /// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"` or `"raw"` |
-/// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor |
+/// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor, of ihdm as well |
 /// | `eta` | `0` | of ddim, 0 to 1 |
 /// | `snr`, `corrections`, `predictor` | `0.16`, `1`, `"momentum"` | of predictor-corrector |
 /// | `tolerance`, `together` | `1e-5`, `false` | of dormand-prince |
@@ -87,9 +88,9 @@ impl SampleSection {
         Ok(if self.ending == Ending::Denoised { (self.steps - 1) * each + 1 } else { self.steps * each })
     }
 
-    pub(in crate::recipe) fn read(r: &Reader, train: &TrainSection, path: &PathSection) -> Self {
+    pub(in crate::recipe) fn read(r: &Reader, train: &TrainSection, path: &PathSection, objective: &Objective) -> Self {
         let usual = sampler::Options::default();
-        let predictor = read_sampler(r, "predictor", path).filter(|name| {
+        let predictor = read_general_sampler(r, "predictor", path).filter(|name| {
             let itself = name == "predictor-corrector";
             if itself {
                 r.problem(
@@ -101,9 +102,9 @@ impl SampleSection {
             !itself
         });
         let section = SampleSection {
-            sampler: read_sampler(r, "sampler", path).unwrap_or_else(|| "momentum".to_owned()),
-            steps: r.size("steps", 1..=1_000_000).unwrap_or(280),
-            warp: r.number("warp", Range::Positive).unwrap_or(1.0),
+            sampler: read_sampler(r, "sampler", path, objective).unwrap_or_else(|| usual_sampler(objective).to_owned()),
+            steps: read_steps(r, objective).unwrap_or(280),
+            warp: read_warp(r, objective).unwrap_or(1.0),
             ending: r.choice("ending", &ENDINGS).unwrap_or_default(),
             weights: read_weights(r, train)
                 .unwrap_or(train.ema.first().map_or(Weights::Raw, |decay| Weights::Ema(*decay))),
@@ -146,9 +147,54 @@ impl SampleSection {
     }
 }
 
-/// A sampler's name that works on the path.
-pub(super) fn read_sampler(r: &Reader, key: &'static str, path: &PathSection) -> Option<String> {
+/// The sampler of recipes that name none.
+fn usual_sampler(objective: &Objective) -> &'static str {
+    if matches!(objective.kind, Kind::OneStep { .. }) { "ihdm" } else { "momentum" }
+}
+
+/// A sampler's name that works with what the network predicts, and on the path.
+pub(super) fn read_sampler(r: &Reader, key: &'static str, path: &PathSection, objective: &Objective) -> Option<String> {
+    if !matches!(objective.kind, Kind::OneStep { .. }) {
+        return read_general_sampler(r, key, path);
+    }
     let name = r.choice(key, &sampler::NAMES.map(|name| (name, name)))?;
+    if !sampler::needs_one_step(name) {
+        let message = format!("{} \"{name}\" needs a prediction of the clean image", r.full(key));
+        r.problem(key, message, "give ihdm, the sampler of objective.kind one-step; or objective.kind soft");
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// Steps of the size that a one-step network takes, or any number of them.
+pub(super) fn read_steps(r: &Reader, objective: &Objective) -> Option<usize> {
+    let steps = r.size("steps", 1..=1_000_000);
+    let Kind::OneStep { step } = objective.kind else { return steps };
+    let needed = (1.0 / step).round() as usize;
+    if let Some(steps) = steps.filter(|steps| *steps != needed) {
+        let message = format!("{} is {steps}; a network of objective.step = {step} takes {needed}", r.full("steps"));
+        r.problem("steps", message, format!("give {needed}, or leave it out"));
+    }
+    Some(needed)
+}
+
+fn read_warp(r: &Reader, objective: &Objective) -> Option<f64> {
+    let warp = r.number("warp", Range::Positive)?;
+    if matches!(objective.kind, Kind::OneStep { .. }) && warp != 1.0 {
+        let message = format!("sample.warp is {warp}; a one-step network takes steps of one size");
+        r.problem("warp", message, "leave it out, or give 1");
+    }
+    Some(warp)
+}
+
+/// A sampler's name that needs the clean image and works on the path.
+fn read_general_sampler(r: &Reader, key: &'static str, path: &PathSection) -> Option<String> {
+    let name = r.choice(key, &sampler::NAMES.map(|name| (name, name)))?;
+    if sampler::needs_one_step(name) {
+        let message = format!("{} \"{name}\" needs a network trained with objective.kind one-step", r.full(key));
+        r.problem(key, message, "give momentum, flow-momentum, heun or another, or objective.kind one-step");
+        return None;
+    }
     if sampler::needs_scale(name) && !path.is_scale() {
         let message = format!("{} \"{name}\" works only where C is a number times the identity", r.full(key));
         r.problem(
