@@ -5,13 +5,27 @@
 
 use crate::corruption::{CorruptionError, LinearMap, Shape, cosine_basis};
 use crate::linalg::{Matrix, SymmetricEigen};
+use crate::run::fs::{Fs, read_up_to};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use softdiff_engine::to_safetensors;
+use std::path::{Path, PathBuf};
 
 /// Version of the file.
 const FORMAT: &str = "softdiff-spectrum/1";
+/// The name of the file in a run or model folder.
+pub const SPECTRUM_FILE: &str = "spectrum.safetensors";
+/// Largest file that is read.
+const LARGEST_FILE: u64 = 1 << 30;
 /// Largest side of an image.
 const LARGEST_SIDE: usize = 8192;
+
+/// A file that is not a spectrum.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}; copy the file again from where the run or model came from", file.display())]
+pub struct SpectrumError {
+    file: PathBuf,
+    problem: String,
+}
 
 /// Mean and variance of every coefficient, in the order of an image: rows, columns, channel axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +83,16 @@ impl Spectrum {
     /// The map from images to coefficients; it is orthonormal.
     pub fn transform(&self) -> LinearMap {
         transform(self.shape, &self.axes)
+    }
+
+    /// Reads the file in a run or model folder; none where there is none.
+    pub fn read(fs: &dyn Fs, file: &Path) -> Result<Option<Spectrum>, SpectrumError> {
+        let fail = |problem: String| SpectrumError { file: file.into(), problem };
+        if !file.exists() {
+            return Ok(None);
+        }
+        let bytes = read_up_to(fs, file, LARGEST_FILE).map_err(|e| fail(e.to_string()))?;
+        Ok(Some(Spectrum::from_bytes(&bytes).map_err(fail)?))
     }
 
     /// The content of its file.

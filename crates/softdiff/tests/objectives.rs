@@ -40,7 +40,7 @@ fn every_objective() -> Vec<Objective> {
         for weight in weights {
             for parametrisation in [Parametrisation::Residual, Parametrisation::Clean] {
                 for scale in [OutputScale::Sigma, OutputScale::One, OutputScale::InverseSigma] {
-                    list.push(Objective { kind, weight, head: Head { parametrisation, scale } });
+                    list.push(Objective { kind, weight, head: Head { parametrisation, scale }, ..Objective::PAPER });
                 }
             }
         }
@@ -162,9 +162,9 @@ fn noise_prediction_is_the_soft_loss_of_its_own_image_for_vp() {
     let (map, sigma) = (&moment.map, moment.sigma);
     let clean: Vec<f64> = xt.iter().zip(&output).map(|(x, f)| (x - sigma * f) / alpha).collect();
     let example = Example { shape: SHAPE, x0: &x0, xt: &xt, output: &output, map, sigma, earlier: None };
-    let noise = Objective { kind: Kind::Noise, weight: Weight::One, head: Head::PAPER }.loss(&example).unwrap();
+    let noise = Objective { kind: Kind::Noise, weight: Weight::One, ..Objective::PAPER }.loss(&example).unwrap();
     let head = Head { parametrisation: Parametrisation::Clean, scale: OutputScale::One };
-    let soft = Objective { kind: Kind::Soft, weight: Weight::InverseVariance, head };
+    let soft = Objective { head, ..Objective::PAPER };
     let soft = soft.loss(&Example { output: &clean, ..example }).unwrap();
     assert!((noise - soft).abs() < 1e-11 * noise, "{noise} {soft}");
 }

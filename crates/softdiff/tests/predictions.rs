@@ -98,6 +98,20 @@ fn every_kind_of_objective_is_sampled_as_what_it_was_trained_for() {
     assert!(error.contains("objective.kind \"one-step\"; use 'momentum'"), "{error}");
 }
 
+#[test]
+fn a_preconditioned_network_is_sampled_with_the_spectrum_of_its_images() {
+    let objective = "[objective]\nparametrisation = \"wiener\"";
+    let (right, prepared, mut model) = trained("wiener", HEAT_PATH, objective, "steps = 40");
+    let exported = folder("predictions_wiener_alone");
+    model.export(&exported, false).unwrap();
+    let wrong = misread(&prepared, &mut model, Prediction::PAPER, &Momentum);
+    assert!(right < 0.2 && right < 0.6 * wrong, "{right}, read as a residual {wrong}");
+    std::fs::remove_file(exported.join("spectrum.safetensors")).unwrap();
+    std::fs::remove_file(exported.join("manifest.json")).unwrap();
+    let error = Model::open(&exported, None).err().unwrap().to_string();
+    assert!(error.contains("needs spectrum.safetensors"), "{error}");
+}
+
 /// What sampling says that cannot be.
 fn attempt(model: &Model, sampler: &dyn Sampler, steps: usize) -> String {
     let sampling = Sampling::uniform(steps).unwrap();

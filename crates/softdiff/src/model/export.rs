@@ -2,7 +2,9 @@
 
 use super::{Model, ModelError, WEIGHTS};
 use crate::checkpoint::FileEntry;
+use crate::objective::Prediction;
 use crate::run::fs::{Disk, read_up_to};
+use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,6 +70,10 @@ impl Model {
         put("prior.safetensors", &prior)?;
         if let Some(schedule) = &self.schedule {
             put("schedule.json", schedule.to_json().as_bytes())?;
+        }
+        if let Prediction::Wiener(wiener) = &self.prediction {
+            let bytes = wiener.spectrum().to_bytes();
+            put(SPECTRUM_FILE, &bytes.map_err(|problem| fail(&to.join(SPECTRUM_FILE), problem))?)?;
         }
         put(WEIGHTS, &weights)?;
         let precision = if half { "bf16" } else { "f32" };

@@ -10,6 +10,7 @@ use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
 use crate::run::RunFolder;
 use crate::schedule::{Schedule, ScheduleError};
+use crate::spectrum::{Spectrum, SpectrumError};
 use softdiff_engine::Params;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -98,6 +99,9 @@ pub enum ModelError {
     /// A bad prior.
     #[error(transparent)]
     Prior(#[from] PriorError),
+    /// A bad spectrum.
+    #[error(transparent)]
+    Spectrum(#[from] SpectrumError),
     /// A bad checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
@@ -149,7 +153,9 @@ impl Model {
             };
             (stored.weights(&template, average)?, stored.manifest().step)
         };
-        let (name, prediction) = (recipe.name.clone(), recipe.objective.prediction());
+        let spectrum = Spectrum::read(folder.fs().as_ref(), &folder.spectrum())?;
+        let prediction = recipe.prediction(&path, spectrum.as_ref())?;
+        let name = recipe.name.clone();
         let condition = Condition::Time;
         Ok(Model { name, recipe, path, schedule, prior, network, prediction, condition, params, weights, step })
     }

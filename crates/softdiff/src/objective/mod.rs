@@ -62,6 +62,20 @@ pub struct Objective {
     /// From the network's output to `x0_hat`.
     #[serde(default)]
     pub head: Head,
+    /// What takes the place of the head.
+    #[serde(default)]
+    pub precondition: Precondition,
+}
+
+/// How much of `x0_hat` is known without a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precondition {
+    /// What [`Head`] says.
+    #[default]
+    None,
+    /// The best linear estimate per frequency, [`Wiener`]. It depends on the images.
+    Wiener,
 }
 
 /// What is wrong with an objective or its numbers.
@@ -128,7 +142,12 @@ pub enum ObjectiveError {
 
 impl Objective {
     /// The paper's: Soft Score Matching of the residual with w = 1/sigma^2 (and phi = sigma F, choice A15).
-    pub const PAPER: Objective = Objective { kind: Kind::Soft, weight: Weight::InverseVariance, head: Head::PAPER };
+    pub const PAPER: Objective = Objective {
+        kind: Kind::Soft,
+        weight: Weight::InverseVariance,
+        head: Head::PAPER,
+        precondition: Precondition::None,
+    };
 
     /// Refuses options that make no sense.
     pub fn check(&self) -> Result<(), ObjectiveError> {

@@ -3,15 +3,18 @@
 //!
 //! Every conversion is linear in the image and in the output, `x0_hat = W_t x_t + B_t F`.
 
-use super::{Head, Kind, Objective, ObjectiveError};
+use super::{Head, Kind, Objective, ObjectiveError, Wiener};
 use crate::sampler::Point;
 use softdiff_engine::{Error, Graph, Result as EngineResult, Var};
+use std::sync::Arc;
 
 /// What a network was trained to predict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prediction {
     /// The clean image, through the head: `x0_hat = x_t + phi` or `phi`.
     Clean(Head),
+    /// What the best linear estimate leaves open of the clean image.
+    Wiener(Arc<Wiener>),
     /// The noise, `F = eta_hat`: `x0_hat = C_t^-1 (x_t - sigma_t F)`, which for `C = alpha I` is `(x_t - sigma_t F) / alpha_t`.
     Noise,
     /// The image one step less corrupted, `C_(t - step) x_0`, through the head. No clean image follows from it: only
@@ -36,7 +39,7 @@ pub struct TimeVars {
 }
 
 impl Objective {
-    /// What a network trained by this objective predicts.
+    /// What a network trained by this objective predicts, without preconditioning.
     pub fn prediction(&self) -> Prediction {
         match self.kind {
             Kind::Soft | Kind::LookAhead { .. } | Kind::Clean => Prediction::Clean(self.head),
@@ -53,12 +56,13 @@ impl Prediction {
     /// `x0_hat` from the network's output at x_t, for any number of images at one time.
     pub fn x0_hat(&self, output: &[f64], xt: &[f64], at: &Point) -> Result<Vec<f64>, ObjectiveError> {
         match self {
+            _ if output.len() != xt.len() => {
+                let (found, expected) = (output.len(), xt.len());
+                Err(ObjectiveError::Size { what: "the network's output", found, expected })
+            }
             Prediction::Clean(head) => head.x0_hat(output, xt, at.sigma),
+            Prediction::Wiener(wiener) => Ok(wiener.x0_hat(output, xt, at.t)?),
             Prediction::Noise => {
-                if output.len() != xt.len() {
-                    let (found, expected) = (output.len(), xt.len());
-                    return Err(ObjectiveError::Size { what: "the network's output", found, expected });
-                }
                 let alpha = alpha(at)?;
                 Ok(output.iter().zip(xt).map(|(f, x)| (x - at.sigma * f) / alpha).collect())
             }
@@ -99,12 +103,12 @@ impl Prediction {
     pub fn emit(&self, g: &mut Graph, output: Var, xt: Var, at: TimeVars) -> EngineResult<Var> {
         match self {
             Prediction::Clean(head) | Prediction::OneStep { head, .. } => head.emit(g, output, xt, at.sigma),
+            Prediction::Wiener(wiener) => {
+                let vars = wiener.lookup(g, at.t.ok_or_else(|| missing("t", "a preconditioned prediction"))?)?;
+                wiener.emit(g, output, xt, &vars)
+            }
             Prediction::Noise => {
-                let alpha = at.alpha.ok_or(Error::Unknown {
-                    kind: "moment",
-                    name: "alpha".into(),
-                    suggestion: "; a noise prediction needs it".into(),
-                })?;
+                let alpha = at.alpha.ok_or_else(|| missing("alpha", "a noise prediction"))?;
                 let noise = g.mul(output, at.sigma)?;
                 let signal = g.sub(xt, noise)?;
                 let inverse = g.map(softdiff_engine::op::Function::Reciprocal, alpha)?;
@@ -123,6 +127,10 @@ impl Prediction {
             }
         }
     }
+}
+
+fn missing(name: &str, what: &str) -> Error {
+    Error::Unknown { kind: "moment", name: name.into(), suggestion: format!("; {what} needs it") }
 }
 
 fn alpha(at: &Point) -> Result<f64, ObjectiveError> {

@@ -6,10 +6,11 @@
 //! every frequency and time. With x_t = C_t x_0 + sigma_t eta, a coefficient of variance P and gain c:
 //! `W = c P / (c^2 P + sigma^2)`, `B^2 = P - W c P`.
 
-use crate::corruption::{LinearMap, Shape, cosine_basis};
+use crate::corruption::{CorruptionError, LinearMap, Shape, cosine_basis};
 use crate::linalg::Matrix;
 use crate::path::{Path, PathError};
 use crate::spectrum::Spectrum;
+use rayon::prelude::*;
 use softdiff_engine::{Graph, Result as EngineResult, Var};
 
 /// Times at which the coefficients are computed; linear in between.
@@ -20,8 +21,8 @@ const ROWS: usize = 257;
 pub enum WienerError {
     /// A corruption that does not act per frequency.
     #[error(
-        "objective.precondition \"wiener\" needs a corruption that acts on frequencies (blur, heat, fading, pixelation or noise \
-         alone), and this path has a {0} map; use precondition \"none\""
+        "objective.parametrisation \"wiener\" needs a corruption that acts on frequencies (blur, heat, fading, pixelation or \
+         noise alone), and this path has a {0} map; use parametrisation \"residual\""
     )]
     Map(&'static str),
     /// A spectrum of other images.
@@ -45,7 +46,7 @@ pub struct Wiener {
     tables: [Vec<f64>; 3],
 }
 
-/// W - 1, B and the offset of a batch of times, in a graph: `[n or 1, h, w, c]` each.
+/// W - 1, B and the offset of a batch of times, in a graph: `[n, h, w, c]` each.
 #[derive(Debug, Clone, Copy)]
 pub struct WienerVars {
     coefficients: [Var; 3],
@@ -94,14 +95,19 @@ impl Wiener {
         })
     }
 
-    /// `x0_hat` from the network's output at `x_t`, for one image.
-    pub fn x0_hat(&self, output: &[f64], xt: &[f64], t: f64) -> Result<Vec<f64>, PathError> {
+    /// `x0_hat` from the network's output at `x_t`, for any number of images at one time.
+    pub fn x0_hat(&self, output: &[f64], xt: &[f64], t: f64) -> Result<Vec<f64>, CorruptionError> {
         let [skip, gain, offset] = self.at(t);
         let (shape, transform) = (self.spectrum.shape(), self.spectrum.transform());
-        let (seen, predicted) = (transform.apply(shape, xt)?, transform.apply(shape, output)?);
-        let change: Vec<f64> =
-            (0..shape.len()).map(|i| skip[i] * seen[i] + gain[i] * predicted[i] + offset[i]).collect();
-        Ok(transform.adjoint(shape, &change)?.iter().zip(xt).map(|(change, x)| x + change).collect())
+        let size = shape.len();
+        shape.count(xt)?;
+        let image = |(output, xt): (&[f64], &[f64])| -> Result<Vec<f64>, CorruptionError> {
+            let (seen, predicted) = (transform.apply(shape, xt)?, transform.apply(shape, output)?);
+            let change: Vec<f64> = (0..size).map(|i| skip[i] * seen[i] + gain[i] * predicted[i] + offset[i]).collect();
+            Ok(transform.adjoint(shape, &change)?.iter().zip(xt).map(|(change, x)| x + change).collect())
+        };
+        let images: Result<Vec<_>, _> = output.par_chunks(size).zip(xt.par_chunks(size)).map(image).collect();
+        Ok(images?.concat())
     }
 
     /// The coefficients at times `t [n]`, looked up in the graph.
@@ -116,13 +122,6 @@ impl Wiener {
             *var = g.reshape(row, [n, height, width, channels])?;
         }
         Ok(WienerVars { coefficients })
-    }
-
-    /// Inputs `wiener.0` to `wiener.2` for the host to set from [`Wiener::at`].
-    pub fn inputs(&self, g: &mut Graph) -> EngineResult<WienerVars> {
-        let Shape { height, width, channels } = self.spectrum.shape();
-        let mut input = |i: usize| g.input(&format!("wiener.{i}"), [1, height, width, channels]);
-        Ok(WienerVars { coefficients: [input(0)?, input(1)?, input(2)?] })
     }
 
     /// `x0_hat` in the engine.
@@ -311,6 +310,6 @@ mod tests {
         let path = Path::two_stage(Box::new(masking), vec![0.0, 1.0], Interpolation::Linear).unwrap();
         let spectrum = Spectrum::of_images(SHAPE, &images(10), false).unwrap();
         let error = Wiener::new(&path, &spectrum).unwrap_err().to_string();
-        assert!(error.contains("pixel mask") && error.contains("\"none\""), "{error}");
+        assert!(error.contains("pixel mask") && error.contains("\"residual\""), "{error}");
     }
 }

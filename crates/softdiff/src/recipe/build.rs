@@ -5,9 +5,12 @@ use crate::corruption::{Corruption, CorruptionError, Shape};
 use crate::curve::{Curve, CurveError};
 use crate::network::{ConfigError, UNetConfig};
 use crate::noise::{Noise, PAPER_LARGEST, PAPER_SMALLEST};
+use crate::objective::{Precondition, Prediction, Wiener, WienerError};
 use crate::path::{LevelSchedule, Path, PathError};
 use crate::schedule::{Method, Request, Schedule, ScheduleError, VarianceExploding, usual_candidates};
+use crate::spectrum::Spectrum;
 use softdiff_engine::optim::AdamConfig;
+use std::sync::Arc;
 
 /// A recipe that does not fit the pictures or the schedule.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,12 @@ pub enum BuildError {
     /// The network wants squares.
     #[error("pictures of {0} are not square; set data.crop = \"centre\" and data.size")]
     NotSquare(Shape),
+    /// A preconditioned model without the spectrum of its images.
+    #[error("objective.parametrisation \"wiener\" needs spectrum.safetensors, which is missing; copy it from the run")]
+    NoSpectrum,
+    /// A path that cannot be preconditioned.
+    #[error(transparent)]
+    Wiener(#[from] WienerError),
     /// A bad path.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -47,6 +56,16 @@ pub enum BuildError {
 }
 
 impl Recipe {
+    /// What the network predicts; `spectrum` is that of the images, for a preconditioned one.
+    pub fn prediction(&self, path: &Path, spectrum: Option<&Spectrum>) -> Result<Prediction, BuildError> {
+        match self.objective.precondition {
+            Precondition::None => Ok(self.objective.prediction()),
+            Precondition::Wiener => {
+                Ok(Prediction::Wiener(Arc::new(Wiener::new(path, spectrum.ok_or(BuildError::NoSpectrum)?)?)))
+            }
+        }
+    }
+
     /// The corruption whose levels a schedule chooses; none for VE, VP, sub-VP and blurring diffusion.
     pub fn corruption(&self, shape: Shape) -> Result<Option<Box<dyn Corruption>>, BuildError> {
         Ok(self.path.corruption().map(|corruption| corruption.build(shape)).transpose()?)

@@ -6,6 +6,7 @@ use super::event_reader::Events;
 use super::fs::{Disk, Fs, publish, read_up_to};
 use super::lock::RunLock;
 use super::session::Session;
+use crate::spectrum::SPECTRUM_FILE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,6 +62,10 @@ impl RunFolder {
     /// The distribution of x_1.
     pub fn prior(&self) -> PathBuf {
         self.root.join("prior.safetensors")
+    }
+    /// The mean and variance of the images per frequency, where the network is preconditioned by them.
+    pub fn spectrum(&self) -> PathBuf {
+        self.root.join(SPECTRUM_FILE)
     }
     /// The checkpoints.
     pub fn checkpoints(&self) -> PathBuf {

@@ -5,7 +5,7 @@ use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{DataError, Dataset, Source};
 use crate::network::UNetConfig;
-use crate::objective::{Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
+use crate::objective::{Precondition, Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
 use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, PriorSection, Recipe, TrainPrecision};
@@ -13,6 +13,7 @@ use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder, RunLock};
 use crate::sampler::{SamplerError, by_name};
 use crate::schedule::{Schedule, ScheduleError, plan};
+use crate::spectrum::{Spectrum, SpectrumError};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use softdiff_engine::cuda::Numbers;
@@ -59,6 +60,9 @@ pub enum PrepareError {
     /// A bad sampler.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
+    /// A bad spectrum.
+    #[error(transparent)]
+    Spectrum(#[from] SpectrumError),
     /// The run's folder.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -78,6 +82,8 @@ pub struct Prepared {
     pub prior: Prior,
     /// The losses to expect over time, where the objective's weight is balanced by them.
     pub expected: Option<Vec<f64>>,
+    /// What the network predicts.
+    pub prediction: Prediction,
     /// The network.
     pub network: UNetConfig,
     /// What checkpoints belong to.
@@ -144,16 +150,16 @@ impl Prepared {
             Weight::Balanced => Some(expected_loss(&path, &spread(&dataset, SPECTRUM_IMAGES))?),
             _ => None,
         };
+        let spectrum = match recipe.objective.precondition {
+            Precondition::Wiener => Some(make_spectrum(&recipe, &dataset, shape, folder, lock)?),
+            Precondition::None => None,
+        };
+        let prediction = recipe.prediction(&path, spectrum.as_ref())?;
         let text = recipe.to_toml();
         folder.publish(lock, &folder.config(), text.as_bytes())?;
         let knots = schedule.as_ref().map(Schedule::to_json).unwrap_or_default();
         let identity = Identity::of(lasting(&recipe).as_bytes(), knots.as_bytes());
-        Ok(Prepared { recipe, dataset, schedule, path, prior, expected, network, identity })
-    }
-
-    /// What the network predicts.
-    pub fn prediction(&self) -> Prediction {
-        self.recipe.objective.prediction()
+        Ok(Prepared { recipe, dataset, schedule, path, prior, expected, prediction, network, identity })
     }
 
     /// What the trainer needs.
@@ -175,7 +181,7 @@ impl Prepared {
             network: self.network.clone(),
             from: train.from.as_ref().map(PathBuf::from),
             objective: self.recipe.objective,
-            prediction: self.prediction(),
+            prediction: self.prediction.clone(),
             expected: self.expected.as_deref(),
             adam: self.recipe.adam(),
             seed: self.recipe.seed,
@@ -278,6 +284,26 @@ fn make_schedule(
     let all = values();
     request.images = request.images.min(all.len() / shape.len());
     Ok(Some(plan(&*corruption, &all, &request, progress)?))
+}
+
+/// The spectrum of the images, from the run's folder or measured.
+fn make_spectrum(
+    recipe: &Recipe,
+    dataset: &Dataset,
+    shape: Shape,
+    folder: &RunFolder,
+    lock: &RunLock,
+) -> Result<Spectrum, PrepareError> {
+    /// Enough for the variance of every frequency to be known within 3 %.
+    const IMAGES: usize = 4096;
+    if let Some(spectrum) = Spectrum::read(folder.fs().as_ref(), &folder.spectrum())? {
+        return Ok(spectrum);
+    }
+    let images = spread(dataset, IMAGES);
+    let spectrum = Spectrum::of_images(shape, &images, recipe.data.mirror).map_err(PathError::from)?;
+    let Ok(bytes) = spectrum.to_bytes() else { unreachable!("a spectrum can always be written") };
+    folder.publish(lock, &folder.spectrum(), &bytes)?;
+    Ok(spectrum)
 }
 
 fn make_prior(recipe: &Recipe, path: &Path, values: &dyn Fn() -> Vec<f64>) -> Result<Prior, PrepareError> {

@@ -72,7 +72,7 @@ impl<'a> Scorer<'a> {
             }
             none => {
                 let (path, precision) = (path.clone(), numbers(recipe.train.precision));
-                let (prediction, condition) = (self.prepared.prediction(), Condition::Time);
+                let (prediction, condition) = (self.prepared.prediction.clone(), Condition::Time);
                 let predictor = Predictor { network, params: weights, prediction, condition, path };
                 none.insert(NetworkDenoiser::new(self.device, predictor, BATCH.min(self.images), precision)?)
             }

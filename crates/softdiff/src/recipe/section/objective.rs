@@ -7,19 +7,22 @@
 //! | `step` | `0.01` | of one-step: the step in time, one over a whole number |
 //! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"balanced"`, `"inverse-fourth"` or `"min-snr"` |
 //! | `most` | `5` | of min-snr: the largest weight |
-//! | `parametrisation` | `"residual"` | `"residual"` or `"clean"` |
-//! | `scale` | `"sigma"` | `"sigma"`, `"one"` or `"inverse-sigma"` |
+//! | `parametrisation` | `"residual"` | `"residual"`, `"clean"`, or `"wiener"`: what the best linear estimate leaves open |
+//! | `scale` | `"sigma"` | of residual and clean: `"sigma"`, `"one"` or `"inverse-sigma"` |
 
 use super::PathSection;
 use crate::noise::Alpha;
-use crate::objective::{Head, Kind, Objective, OutputScale, Parametrisation, Weight};
+use crate::objective::{Head, Kind, Objective, OutputScale, Parametrisation, Precondition, Weight};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
 
 const KINDS: [&str; 5] = ["soft", "look-ahead", "clean", "one-step", "noise"];
 const WEIGHTS: [&str; 5] = ["one", "inverse-variance", "balanced", "inverse-fourth", "min-snr"];
-const PARAMETRISATIONS: [(&str, Parametrisation); 2] =
-    [("residual", Parametrisation::Residual), ("clean", Parametrisation::Clean)];
+const PARAMETRISATIONS: [(&str, (Parametrisation, Precondition)); 3] = [
+    ("residual", (Parametrisation::Residual, Precondition::None)),
+    ("clean", (Parametrisation::Clean, Precondition::None)),
+    ("wiener", (Parametrisation::Residual, Precondition::Wiener)),
+];
 const SCALES: [(&str, OutputScale); 3] =
     [("sigma", OutputScale::Sigma), ("one", OutputScale::One), ("inverse-sigma", OutputScale::InverseSigma)];
 
@@ -40,16 +43,24 @@ pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Objective {
         "min-snr" => Weight::MinSnr { most: r.number("most", Range::Positive).unwrap_or(5.0) },
         _ => Weight::InverseVariance,
     };
-    let head = Head {
-        parametrisation: r.choice("parametrisation", &PARAMETRISATIONS).unwrap_or_default(),
-        scale: r.choice("scale", &SCALES).unwrap_or_default(),
-    };
+    let (parametrisation, precondition) = r.choice("parametrisation", &PARAMETRISATIONS).unwrap_or_default();
+    let head = Head { parametrisation, scale: r.choice("scale", &SCALES).unwrap_or_default() };
     let kind_words = format!("kind \"{kind_name}\"");
     r.refuse(&kind_words, &[("farthest", "kind look-ahead"), ("step", "kind one-step")]);
     r.refuse(&format!("weight \"{weight_name}\""), &[("most", "weight min-snr")]);
     if weight == Weight::Balanced && !matches!(kind, Kind::Soft | Kind::LookAhead { .. }) {
         let message = format!("objective.weight \"balanced\" is not for {kind_words}");
         r.problem("weight", message, "choose kind soft or look-ahead, or weight inverse-variance");
+    }
+    if precondition == Precondition::Wiener {
+        if matches!(kind, Kind::Noise | Kind::OneStep { .. }) {
+            let message = format!("objective.parametrisation \"wiener\" is not for {kind_words}");
+            r.problem("parametrisation", message, "choose kind soft, look-ahead or clean, or another parametrisation");
+        }
+        if head.scale != OutputScale::Sigma {
+            let message = "objective.scale has no effect with parametrisation \"wiener\"";
+            r.problem("scale", message, "leave it out, or choose parametrisation residual or clean");
+        }
     }
     if kind == Kind::Noise && !keeps_some_signal(path) {
         let message = "objective.kind \"noise\": on this path no clean image follows from the noise";
@@ -58,7 +69,7 @@ pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Objective {
         r.problem("kind", message, hint);
     }
     r.finish();
-    Objective { kind, weight, head }
+    Objective { kind, weight, head, precondition }
 }
 
 /// Whether `C = alpha I` with alpha above 0 at all times, so that `x_0 = (x_t - sigma eta) / alpha`.
@@ -107,6 +118,6 @@ pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {
             w.value("most", &most);
         }
     }
-    w.word("parametrisation", &PARAMETRISATIONS, &objective.head.parametrisation);
+    w.word("parametrisation", &PARAMETRISATIONS, &(objective.head.parametrisation, objective.precondition));
     w.word("scale", &SCALES, &objective.head.scale);
 }
