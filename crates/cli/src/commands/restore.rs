@@ -22,6 +22,7 @@ const EXAMPLE: &str = "\
 Example: a blurred picture of one's own; its blur and noise are told from the picture
   softdiff restore runs/first blurred.png
   softdiff restore runs/first blurred.png --level 1.5 --noise 0.01 --seeds 0..16
+  softdiff restore runs/first blurred.png --boundary zero
 
 Example: other tasks with the same model; white pixels of the mask are to be filled in
   softdiff restore runs/first hole.png --mask mask.png
@@ -140,18 +141,22 @@ impl Restore {
             Entry::At { t, .. } => t,
             Entry::Beginning => 1.0,
         };
+        let misfit = observation.misfit(&restored.mean)?;
+        let warning = task::poor_fit(misfit, self.free);
         if json {
             let facts = json!({
                 "model": model.name, "step": model.step, "weights": model.weights.to_string(), "task": seen.task,
-                "level": seen.level, "noise": observation.sigma(), "entered_at": start, "mismatch": mismatch,
+                "level": seen.level, "boundary": seen.boundary, "noise": observation.sigma(), "entered_at": start, "mismatch": mismatch,
                 "sampler": section.sampler, "steps": steps, "samples": self.seeds.0.len(), "seconds": seconds,
-                "misfit": observation.misfit(&restored.mean)?, "scores": scores, "files": files,
+                "misfit": misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
                 "device": device.to_string(),
             });
             println!("{facts}");
             return Ok(());
         }
-        eprintln!("{}{}", seen.task, seen.level.map_or(String::new(), |level| format!(" of level {level:.3}")));
+        let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
+        let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
+        eprintln!("{}{level}{boundary}", seen.task);
         eprintln!(
             "noise {:.4}{}",
             observation.sigma(),
@@ -160,6 +165,10 @@ impl Restore {
         eprintln!("entered at t = {start:.3}, {} in {steps} steps, {seconds:.1} s on {device}", section.sampler);
         if let Some(scores) = scores {
             eprint!("{}", write::table(&scores));
+        }
+        if let Some((problem, remedy)) = warning {
+            eprintln!("warning: {problem}");
+            eprintln!("hint: {remedy}");
         }
         eprintln!("wrote {} pictures to {}; sheet.png has them all", files.len(), self.out.display());
         Ok(())
