@@ -4,6 +4,7 @@ mod observe;
 pub(crate) mod task;
 mod write;
 
+use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
 use super::pictures;
 use super::seeds::Seeds;
@@ -11,7 +12,6 @@ use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
-use softdiff::model::Model;
 use softdiff::recipe::Weights;
 use softdiff::restore::{Entry, Match, Restoration, Spread};
 use softdiff::train::numbers;
@@ -70,6 +70,8 @@ pub struct Restore {
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    checkpoint: CheckpointFlag,
     /// Which weights: ema-0.999 and the like, or raw; if not the recipe's.
     #[arg(long)]
     weights: Option<Weights>,
@@ -90,7 +92,7 @@ impl Restore {
             let failure = Failure::new(format!("{} is a file, and the pictures need a folder", self.out.display()));
             return Err(failure.hint("give another --out, such as restored"));
         }
-        let model = Model::open(&self.model, self.weights)?;
+        let model = self.checkpoint.open(&self.model, self.weights)?;
         let (path, shape) = (&*model.path, model.path.shape());
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
@@ -145,7 +147,7 @@ impl Restore {
         let warning = task::poor_fit(misfit, self.free);
         if json {
             let facts = json!({
-                "model": model.name, "step": model.step, "weights": model.weights.to_string(), "task": seen.task,
+                "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "task": seen.task,
                 "level": seen.level, "boundary": seen.boundary, "noise": observation.sigma(), "entered_at": start, "mismatch": mismatch,
                 "sampler": section.sampler, "steps": steps, "samples": self.seeds.0.len(), "seconds": seconds,
                 "misfit": misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
@@ -156,7 +158,7 @@ impl Restore {
         }
         let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
         let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
-        eprintln!("{}{level}{boundary}", seen.task);
+        eprintln!("{}{level}{boundary}, by {} at {}", seen.task, model.name, model.stage());
         eprintln!(
             "noise {:.4}{}",
             observation.sigma(),

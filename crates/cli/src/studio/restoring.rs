@@ -158,7 +158,7 @@ fn restore(
     if let Some((problem, remedy)) = poor_fit(observation.misfit(&restored.mean)?, false) {
         job.show(json!({ "text": format!("Warning: {problem}; {}", remedy.replace("--", "")) }));
     }
-    job.show(json!({ "text": format!("{begun}, noise {:.4}, {} in {total} evaluations", observation.sigma(), section.sampler) }));
+    job.show(json!({ "text": format!("{}; {begun}, noise {:.4}, {} in {total} evaluations", model.stage(), observation.sigma(), section.sampler) }));
     Ok(())
 }
 

@@ -51,6 +51,7 @@ impl Model {
             params,
             weights: Weights::Raw,
             step: facts.get("step").and_then(|step| step.parse().ok()).unwrap_or(0),
+            checkpoint: None,
         })
     }
 }

@@ -6,7 +6,7 @@ use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
 use crate::image::grid;
-use crate::model::{Condition, Generation, Model, NetworkDenoiser, Predictor, to_bytes};
+use crate::model::{CheckpointChoice, Condition, Generation, Model, NetworkDenoiser, Predictor, to_bytes};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
@@ -329,7 +329,7 @@ impl<'a> Trainer<'a> {
 /// The weights of another run or model, for this graph.
 fn weights_of(place: &Path, graph: &Graph) -> Result<Params<f32>, TrainError> {
     let failed = |source: Box<dyn Error + Send + Sync>| TrainError::From { place: place.into(), source };
-    let model = Model::open(place, None).map_err(|error| failed(error.into()))?;
+    let model = Model::open_at(place, None, CheckpointChoice::Last).map_err(|error| failed(error.into()))?;
     let mut params = Params::zeros(graph);
     for spec in params.specs().to_vec() {
         let values = model.params.get(&spec.name).and_then(|values| params.set(&spec.name, &spec.shape, values));
@@ -367,20 +367,6 @@ fn describe(found: &Found, watcher: &mut dyn Watcher) {
 
 /// What the deciding metric was at earlier checkpoints.
 fn scores(setup: &Setup, folder: &RunFolder, resumed: Option<u64>) -> Result<BTreeMap<u64, f64>, TrainError> {
-    let mut scores = BTreeMap::new();
-    if let (Some(last), Some(wanted)) = (resumed, &setup.best_by) {
-        for event in folder.read_events()? {
-            match event {
-                Ok(Event { step, kind: EventKind::Evaluation { metric, value, .. } }) if step <= last => {
-                    if metric == *wanted {
-                        scores.insert(step, value);
-                    }
-                }
-                Ok(_) => {}
-                // A torn end is mended when the stream is continued.
-                Err(_) => break,
-            }
-        }
-    }
-    Ok(scores)
+    let (Some(last), Some(metric)) = (resumed, &setup.best_by) else { return Ok(BTreeMap::new()) };
+    Ok(folder.scores(metric)?.range(..=last).map(|(step, score)| (*step, score.value)).collect())
 }
