@@ -3,6 +3,7 @@
 mod blur_path;
 mod emitted_path;
 mod error;
+mod from;
 mod prepare;
 mod score;
 mod setup;

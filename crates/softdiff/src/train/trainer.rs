@@ -1,19 +1,18 @@
 //! The training loop, the only one. What is drawn is a function of seed and step, so a resumed run equals an
 //! uninterrupted one bit for bit, whatever was killed in between.
 
+use super::from;
 use super::setup::{Evaluation, Preview, Setup, Watcher};
 use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
 use crate::image::grid;
-use crate::model::{CheckpointChoice, Condition, Generation, Model, NetworkDenoiser, Predictor, to_bytes};
+use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
-use softdiff_engine::{Device, Graph, Params};
+use softdiff_engine::{Device, Params};
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::path::Path;
 use std::time::Instant;
 
 /// A run that reached its last step.
@@ -86,13 +85,10 @@ impl<'a> Trainer<'a> {
                 stored.check_belongs_to(&setup.identity)?;
                 stored.restore(&Params::zeros(&step.graph), &setup.adam)?
             }
-            None => {
-                let params = match &setup.from {
-                    Some(place) => weights_of(place, &step.graph)?,
-                    None => Params::initialise(&step.graph, setup.seed),
-                };
-                TrainingState::new(params, setup.adam.clone())
-            }
+            None => match &setup.from {
+                Some(place) => from::begin(place, &step.graph, &setup.adam, watcher)?,
+                None => TrainingState::new(Params::initialise(&step.graph, setup.seed), setup.adam.clone()),
+            },
         };
         checkpoints.preflight(&state)?;
         let last_good = found.newest.as_ref().map(|stored| folder_name(stored.manifest().step));
@@ -324,18 +320,6 @@ impl<'a> Trainer<'a> {
         self.folder.publish(self.lock, &self.folder.samples().join(&name), &bytes)?;
         self.event(EventKind::Preview { file: format!("samples/{name}") })
     }
-}
-
-/// The weights of another run or model, for this graph.
-fn weights_of(place: &Path, graph: &Graph) -> Result<Params<f32>, TrainError> {
-    let failed = |source: Box<dyn Error + Send + Sync>| TrainError::From { place: place.into(), source };
-    let model = Model::open_at(place, None, CheckpointChoice::Last).map_err(|error| failed(error.into()))?;
-    let mut params = Params::zeros(graph);
-    for spec in params.specs().to_vec() {
-        let values = model.params.get(&spec.name).and_then(|values| params.set(&spec.name, &spec.shape, values));
-        values.map_err(|error| failed(error.into()))?;
-    }
-    Ok(params)
 }
 
 /// The step's graph for parts of `batch` images.
