@@ -199,3 +199,23 @@ fn help_has_a_worked_example() {
         assert!(text(&run.stdout).contains("Example:") && text(&run.stdout).contains("\n  softdiff data "));
     }
 }
+
+#[test]
+fn orientation_is_applied_unless_ignored() {
+    let root = folder("orientation");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/orientation/6.jpg");
+    fs::copy(golden, root.join("a.jpg")).unwrap();
+    let path = root.to_str().unwrap();
+    for (flags, size) in [(&[][..], (4, 7)), (&["--ignore-exif"], (7, 4))] {
+        let run = softdiff(&[&["data", "inspect", path, "--json"], flags].concat());
+        let facts: Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(
+            (facts["sizes"][0]["width"].as_u64(), facts["sizes"][0]["height"].as_u64()),
+            (Some(size.0), Some(size.1))
+        );
+        let out = root.join(format!("{}.npz", flags.len()));
+        let run = softdiff(&[&["data", "prepare", path, "--json", "--out", out.to_str().unwrap()], flags].concat());
+        let facts: Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!((facts["width"].as_u64(), facts["height"].as_u64()), (Some(size.0), Some(size.1)), "{facts}");
+    }
+}

@@ -158,3 +158,97 @@ fn imported_weights_make_images() {
     let refused = softdiff(&["sample", TINY]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("hint:"), "{}", text(&refused.stderr));
 }
+
+const CIFAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/cifar10-test-256.bin");
+
+/// Trains one step of tiny.pth's network, with a rate too small to change a weight.
+fn train(from: &Path, out: &Path, more: &[&str]) -> Output {
+    let (from, out) = (format!("train.from={}", from.display()), out.display().to_string());
+    let source = format!("data.source={CIFAR}");
+    let sets = [
+        &*from,
+        &source,
+        "train.steps=1",
+        "train.batch=2",
+        "train.rate=1e-30",
+        "train.ema=[0.5]",
+        "preview.every=false",
+        "train.precision=f32",
+        "checkpoint.keep_best=0",
+        "network.channels=8",
+        "network.multipliers=[1, 2]",
+        "network.blocks=1",
+        "network.dropout=0",
+        "sample.weights=ema-0.5",
+    ];
+    let sets = sets.iter().chain(more).flat_map(|set| ["--set", set]);
+    softdiff(&["train", "ve", "--out", &out, "--device", "cpu"].into_iter().chain(sets).collect::<Vec<_>>())
+}
+
+/// A tensor of a safetensors file.
+fn tensor(path: impl AsRef<Path>, name: &str) -> Vec<f32> {
+    let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()));
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let facts: serde_json::Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+    let at = |i: usize| header + facts[name]["data_offsets"][i].as_u64().unwrap() as usize;
+    bytes[at(0)..at(1)].chunks(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+#[test]
+fn training_goes_on_with_the_imported_weights_average_and_moments() {
+    let root = folder("goes-on");
+    let weights = root.join("tiny.safetensors");
+    let run = softdiff(&["import", TINY, "--out", weights.to_str().unwrap()]);
+    assert!(text(&run.stderr).contains("Adam's moments, for train.from="), "{}", text(&run.stderr));
+    let trained = train(&weights, &root.join("run"), &[]);
+    assert!(trained.status.success(), "{}", text(&trained.stderr));
+    assert!(text(&trained.stderr).contains("Adam's moments after 3 updates"), "{}", text(&trained.stderr));
+    let checkpoint = root.join("run/checkpoints/step-000000001");
+    let state: serde_json::Value = serde_json::from_slice(&fs::read(checkpoint.join("state.json")).unwrap()).unwrap();
+    assert_eq!((&state["updates"], &state["step"]), (&4.into(), &1.into()));
+    // The bias has one layout in both; three steps of the official code left these numbers.
+    let official = softdiff::import::ScoreSdeCheckpoint::read(TINY).unwrap();
+    let name = "all_modules.1.bias";
+    let raw = &official.model.iter().find(|(known, _)| known == name).unwrap().1.data;
+    let average = &official.ema.iter().find(|(known, _)| known == name).unwrap().1.data;
+    let moments = official.adam.as_ref().unwrap().moments.iter().find(|moments| moments.name == name).unwrap();
+    let ours = ours_of(&weights, average);
+    assert_eq!(&tensor(checkpoint.join("params.safetensors"), &ours), raw);
+    // Half of the way from the average to the weights.
+    let expected: Vec<f32> = average.iter().zip(raw).map(|(a, w)| a - 0.5 * (a - w)).collect();
+    assert_eq!(tensor(checkpoint.join("ema-0.5.safetensors"), &ours), expected);
+    // v' = 0.999 v + 0.001 g^2 is never below 0.999 v.
+    let second = tensor(checkpoint.join("adam.safetensors"), &format!("second.{ours}"));
+    assert!(moments.second.data.iter().any(|v| *v > 0.0));
+    assert!(second.iter().zip(&moments.second.data).all(|(now, before)| *now >= 0.9989 * before), "{second:?}");
+    // A cool-down counts from the first update, which is past.
+    let refused = train(&weights, &root.join("cooled"), &["train.cooldown=1"]);
+    assert!(text(&refused.stderr).contains("set train.cooldown = 0"), "{}", text(&refused.stderr));
+    // Without the optimiser's state, training begins anew with the average.
+    let only = root.join("only.safetensors");
+    assert!(softdiff(&["import", TINY, "--weights-only", "--out", only.to_str().unwrap()]).status.success());
+    assert!(!root.join("only.train.safetensors").exists());
+    let trained = train(&only, &root.join("anew"), &[]);
+    assert!(trained.status.success(), "{}", text(&trained.stderr));
+    assert_eq!(&tensor(root.join("anew/checkpoints/step-000000001/params.safetensors"), &ours), average);
+}
+
+/// Our name of the tensor with these values.
+fn ours_of(weights: &Path, values: &[f32]) -> String {
+    let bytes = fs::read(weights).unwrap();
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let facts: serde_json::Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+    let names = facts.as_object().unwrap().keys().filter(|name| *name != "__metadata__");
+    let mut same = names.filter(|name| tensor(weights, name) == values);
+    same.next().unwrap().clone()
+}
+
+#[test]
+fn weights_of_another_network_are_refused_with_the_shapes_that_differ() {
+    let root = folder("differs");
+    let weights = root.join("tiny.safetensors");
+    assert!(softdiff(&["import", TINY, "--out", weights.to_str().unwrap()]).status.success());
+    let refused = train(&weights, &root.join("run"), &["network.channels=16"]);
+    let said = text(&refused.stderr);
+    assert!(said.contains("[32, 16] there and [64, 32] here") && said.contains("give train.from a model with the same"), "{said}");
+}

@@ -80,3 +80,84 @@ fn what_cannot_be_restored_says_why() {
     }
     assert_eq!(softdiff(&["restore", &run, &clean, "--corruption", "custom"]).status.code(), Some(2));
 }
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/blurred");
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/cifar10-small");
+const PHOTOGRAPHS: [&str; 4] = ["astronaut", "coffee", "chelsea", "rocket"];
+
+/// What `softdiff restore` says of a photograph that another program blurred, and how many dB it gained.
+fn restored(scratch: &Scratch, photograph: &str, blurred_by: &str, flags: &[&str]) -> (Value, f64) {
+    let (seen, truth) = (format!("{GOLDEN}/{photograph}-{blurred_by}.png"), format!("{GOLDEN}/{photograph}.png"));
+    let out = scratch.path("out");
+    let short = ["--seeds", "0..1", "--steps", "10", "--truth", &truth, "--out", &out, "--device", "cpu", "--json"];
+    let printed = done(&[&["restore", MODEL, &seen], &short[..], flags].concat());
+    let facts: Value = serde_json::from_str(&printed).unwrap();
+    let psnr = |of: &str| facts["scores"][of]["psnr"].as_f64().unwrap();
+    let gained = psnr("mean") - psnr("seen");
+    (facts, gained)
+}
+
+#[test]
+fn photographs_blurred_by_pillow_and_scipy_become_better_without_any_flag() {
+    let scratch = Scratch::new("restore-blurred");
+    for photograph in PHOTOGRAPHS {
+        for (blurred_by, least) in [("pillow", 1.5), ("reflect", 3.0), ("nearest", 2.0)] {
+            let (facts, gained) = restored(&scratch, photograph, blurred_by, &[]);
+            assert!(gained > least, "{photograph} by {blurred_by}: {gained} dB, {facts}");
+            assert_eq!(facts["boundary"], "reflect");
+            assert_eq!(facts["warning"], Value::Null, "{photograph} by {blurred_by}");
+        }
+    }
+}
+
+#[test]
+fn the_boundary_that_is_given_is_used_and_a_wrong_one_is_warned_of() {
+    let scratch = Scratch::new("restore-boundary");
+    for photograph in PHOTOGRAPHS {
+        let (facts, gained) = restored(&scratch, photograph, "zero", &["--boundary", "zero", "--level", "1.5"]);
+        assert_eq!((&facts["boundary"], &facts["warning"]), (&Value::from("zero"), &Value::Null));
+        assert!(gained > 2.0, "{photograph}: {gained} dB");
+        let (facts, gained) = restored(&scratch, photograph, "pillow", &["--boundary", "zero"]);
+        assert!(gained < 0.0 && facts["misfit"].as_f64().unwrap() > 2.0, "{photograph}: {facts}");
+        assert!(facts["warning"].as_str().unwrap().contains("try another --boundary"), "{facts}");
+    }
+    let seen = format!("{GOLDEN}/coffee-pillow.png");
+    let out = scratch.path("out");
+    let short = ["--seeds", "0..1", "--steps", "4", "--out", &out, "--device", "cpu"];
+    let wrong = softdiff(&[&["restore", MODEL, &seen, "--boundary", "zero"], &short[..]].concat());
+    let said = text(&wrong.stderr);
+    assert!(said.contains("boundary zero") && said.contains("warning: ") && said.contains("hint: "), "{said}");
+    // What is degraded here is degraded as the model does it, unless another boundary is given.
+    let degraded = |flags: &[&str]| -> Value {
+        let sharp = format!("{GOLDEN}/coffee.png");
+        let common = ["restore", MODEL, &sharp, "--degrade", "--level", "1", "--json"];
+        serde_json::from_str(&done(&[&common, &short[..], flags].concat())).unwrap()
+    };
+    assert_eq!(degraded(&[])["boundary"], "zero");
+    assert_eq!(degraded(&["--boundary", "periodic"])["boundary"], "periodic");
+}
+
+#[test]
+fn a_flag_that_would_change_nothing_is_refused() {
+    let scratch = Scratch::new("restore-unused");
+    let run = tiny_run(&scratch);
+    let clean = picture(&scratch, "clean.png", 16);
+    for (flags, flag) in [
+        (vec!["--task", "denoise", "--level", "2"], "--level"),
+        (vec!["--task", "denoise", "--corruption", "blur"], "--corruption"),
+        (vec!["--mask", &clean, "--boundary", "zero"], "--boundary"),
+        (vec!["--corruption", "heat", "--boundary", "zero"], "--boundary"),
+        (vec!["--level", "1", "--vertical"], "--vertical"),
+        (vec!["--level", "1", "--map", "kernel.json"], "--map"),
+        (vec!["--level", "1", "--factor", "2"], "--factor"),
+        (vec!["--corruption", "blur", "--mask", &clean], "--mask"),
+    ] {
+        let failed = softdiff(&[&["restore", &run, &clean], &flags[..]].concat());
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(
+            said.contains(&format!("{flag} has no effect")) && said.contains("hint: leave it out"),
+            "{flags:?}: {said}"
+        );
+    }
+}

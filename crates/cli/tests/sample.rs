@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::{Scratch, bytes, done, softdiff, text, tiny_run};
+use serde_json::{Value, json};
+use support::{Scratch, bytes, done, softdiff, text, tiny, tiny_run};
 
 #[test]
 fn a_run_gives_a_grid_files_an_archive_and_films() {
@@ -94,4 +95,90 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
     let failed = softdiff(&["sample", &half]);
     let said = text(&failed.stderr);
     assert!(failed.status.code() == Some(1) && said.contains("not what the manifest says"), "{said}");
+}
+
+#[test]
+fn the_best_checkpoint_is_used_where_there_is_one_and_the_output_says_so() {
+    let scratch = Scratch::new("best-checkpoint");
+    let run = scratch.path("run");
+    let best =
+        ["--set=checkpoint.keep_best=1", "--set=checkpoint.metric=sliced-wasserstein", "--set=checkpoint.images=4"];
+    let trained = softdiff(&tiny(&run, &best));
+    assert!(trained.status.success(), "{}", text(&trained.stderr));
+    // What it costs is said before the training.
+    let said = text(&trained.stderr);
+    let cost = said.find("best of 2 checkpoints by sliced-wasserstein: 4 images each in 7 evaluations").expect(&said);
+    assert!(cost < said.find("step 2").unwrap_or(usize::MAX), "{said}");
+    // The checkpoint of step 4 is better than the last one.
+    let events = format!("{run}/events.jsonl");
+    let scored: Vec<String> = text(&bytes(&events))
+        .lines()
+        .map(|line| match line.split_once(r#""metric":"sliced-wasserstein","value":"#) {
+            Some((before, _)) if before.contains(r#""step":4,"#) => {
+                format!(r#"{before}"metric":"sliced-wasserstein","value":0.001,"images":4}}"#)
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    std::fs::write(&events, scored.join("\n") + "\n").unwrap();
+    let out = scratch.path("out.npz");
+    let sample = |more: &[&str]| -> Value {
+        let common = ["sample", &run, "--seeds", "0..2", "--out", &out, "--device=cpu", "--json"];
+        serde_json::from_str(&done(&[&common, more].concat())).unwrap()
+    };
+    let expected = json!({ "choice": "best", "step": 4, "metric": "sliced-wasserstein", "value": 0.001, "images": 4 });
+    assert_eq!(sample(&[])["checkpoint"], expected);
+    assert_eq!(sample(&["--checkpoint", "last"])["checkpoint"], json!({ "choice": "last", "step": 8 }));
+    assert_eq!(sample(&["--checkpoint", "8"])["checkpoint"], json!({ "choice": "step", "step": 8 }));
+    assert_eq!(sample(&["--checkpoint", "best"])["checkpoint"], expected);
+    // The result of an evaluation names it too.
+    let eval = ["eval", &out, "--against", &out, "--metrics", "sliced-wasserstein"];
+    assert!(done(&eval).contains("at step 4, best checkpoint, sliced-wasserstein 0.0010 on 4 images"));
+    let exported = softdiff(&["export", &run, "--out", &scratch.path("exported")]);
+    assert!(text(&exported.stderr).contains("at step 4, best checkpoint"), "{}", text(&exported.stderr));
+    let last: Value = serde_json::from_str(&done(&[
+        "export",
+        &run,
+        "--out",
+        &scratch.path("last"),
+        "--checkpoint",
+        "last",
+        "--json",
+    ]))
+    .unwrap();
+    assert_eq!((&last["checkpoint"]["choice"], &last["manifest"]["step"]), (&json!("last"), &json!(8)));
+    let picture = scratch.path("picture.png");
+    std::fs::write(&picture, softdiff::image::png::encode(16, 16, 1, &[90; 256])).unwrap();
+    let restored = done(&[
+        "restore",
+        &run,
+        &picture,
+        "--level",
+        "1",
+        "--seeds",
+        "0..1",
+        "--out",
+        &scratch.path("restored"),
+        "--json",
+    ]);
+    assert_eq!(serde_json::from_str::<Value>(&restored).unwrap()["checkpoint"], expected);
+    for (arguments, problem) in [
+        (vec!["sample", &run, "--checkpoint", "5"], "no checkpoint at step 5\nhint: give best, last, or one of 4, 8"),
+        (vec!["sample", &scratch.path("exported"), "--checkpoint", "best"], "hint: leave --checkpoint out"),
+    ] {
+        let failed = softdiff(&arguments);
+        assert!(failed.status.code() == Some(1) && text(&failed.stderr).contains(problem), "{}", text(&failed.stderr));
+    }
+}
+
+#[test]
+fn a_run_without_scores_is_sampled_at_its_last_checkpoint() {
+    let scratch = Scratch::new("last-checkpoint");
+    let run = tiny_run(&scratch);
+    let out = scratch.path("out.png");
+    let made: Value =
+        serde_json::from_str(&done(&["sample", &run, "--seeds", "0..1", "--out", &out, "--json"])).unwrap();
+    assert_eq!(made["checkpoint"], json!({ "choice": "last", "step": 8 }));
+    let failed = softdiff(&["sample", &run, "--checkpoint", "best"]);
+    assert!(text(&failed.stderr).contains("has no best checkpoint"), "{}", text(&failed.stderr));
 }

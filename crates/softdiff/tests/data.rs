@@ -3,8 +3,11 @@
 use forge::npy::npy;
 use forge::pack::{deflated, gzip};
 use forge::{tar, zip};
-use softdiff::data::{Crop, DataError, Dataset, Flip, LoadOptions, OnBad, Source, Split, Survey, Transform, write_npz};
+use softdiff::data::{
+    Crop, DataError, Dataset, Exif, Flip, LoadOptions, OnBad, Source, Split, Survey, Transform, write_npz,
+};
 use softdiff::image::png;
+use softdiff::recipe::Recipe;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -367,7 +370,7 @@ fn a_survey_counts_sizes_classes_duplicates_and_broken_files() {
     fs::write(root.join("set/bee/e.gif"), b"GIF89a").unwrap();
     let source = Source::open(&root).unwrap();
     let told = std::sync::Mutex::new(Vec::new());
-    let survey = Survey::of(&source, &|done, total| told.lock().unwrap().push((done, total)));
+    let survey = Survey::of(&source, Exif::Apply, &|done, total| told.lock().unwrap().push((done, total)));
     assert_eq!(survey.sizes.iter().collect::<Vec<_>>(), [(&(1, 1), &1), (&(4, 3), &5)]);
     assert_eq!((survey.grey, survey.coloured, survey.usual_size()), (1, 5, Some((4, 3))));
     assert_eq!(survey.class_counts.values().collect::<Vec<_>>(), [&2, &4]);
@@ -407,4 +410,51 @@ fn the_whole_of_cifar_has_its_known_statistics() {
         let of_class = |class| dataset.labels().unwrap().iter().filter(|&&label| label == class).count();
         assert!((0..10).all(|class| of_class(class) == dataset.len() / 10));
     }
+}
+
+#[test]
+fn a_size_in_a_recipe_crops_the_centre_as_data_prepare_does() {
+    let root = folder("recipe-size");
+    // The left half is black: stretched, it would stay half of the image.
+    let pixels: Vec<u8> = (0..16 * 64).map(|at| if at % 64 < 26 { 0 } else { 255 }).collect();
+    fs::write(root.join("a.png"), png::encode(64, 16, 1, &pixels)).unwrap();
+    let source = Source::open(&root).unwrap();
+    let loaded = |more: &str| {
+        let text = format!("[data]\nsource = \"x\"\n{more}\n[path]\nkind = \"ve\"");
+        let recipe = Recipe::parse(&text, "x", &[]).unwrap();
+        assert_eq!(Recipe::parse(&recipe.to_toml(), "x", &[]).unwrap(), recipe);
+        source.load(&recipe.data.load_options(), &|_, _| {}).unwrap()
+    };
+    let cropped = loaded("size = 16");
+    assert_eq!(cropped.pixels()[..16], [[0; 2].as_slice(), &[255; 14]].concat());
+    assert_eq!(cropped.hash(), loaded("size = 16\ncrop = \"centre\"").hash());
+    // As it is asked for, and as older versions wrote it into the recipes of their runs.
+    assert_ne!(loaded("size = 16\ncrop = \"none\"").hash(), cropped.hash());
+    assert_eq!(loaded("").width(), 64);
+}
+
+#[test]
+fn pictures_are_turned_upright_unless_their_orientation_is_ignored() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/orientation");
+    let root = folder("orientation");
+    fs::copy(golden.join("6.jpg"), root.join("a.jpg")).unwrap();
+    let packed = folder("orientation-zip").join("a.zip");
+    fs::write(&packed, zip::write(&[deflated("a.jpg", &fs::read(golden.join("6.jpg")).unwrap())])).unwrap();
+    for path in [root, packed] {
+        let source = Source::open(&path).unwrap();
+        let size = |exif: bool| {
+            let more = if exif { "" } else { "exif = false" };
+            let text = format!("[data]\nsource = \"x\"\n{more}\n[path]\nkind = \"ve\"");
+            let set = source.load(&Recipe::parse(&text, "x", &[]).unwrap().data.load_options(), &|_, _| {}).unwrap();
+            (set.width(), set.height())
+        };
+        assert_eq!((size(true), size(false)), ((4, 7), (7, 4)));
+    }
+    // A run of a version that knew no orientation goes on with the images it was begun with.
+    let mut recipe = Recipe::builtin("quickstart", &[]).unwrap();
+    assert!(recipe.data.exif);
+    let old: String =
+        recipe.to_toml().lines().filter(|line| !line.starts_with("exif")).map(|l| format!("{l}\n")).collect();
+    recipe.data.exif = false;
+    assert_eq!(Recipe::parse(&old, "x", &[]).unwrap(), recipe);
 }

@@ -2,7 +2,7 @@
 
 use forge::Dice;
 use safetensors::SafeTensors;
-use softdiff::image::{ImageError, Picture, decode, resize};
+use softdiff::image::{ImageError, Picture, decode, decode_as_stored, resize};
 use std::path::{Path, PathBuf};
 
 mod forge;
@@ -49,6 +49,26 @@ fn every_kind_of_picture_has_the_pixels_of_pillow() {
         );
         let worst = decoded.pixels.iter().zip(&expected.pixels).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
         assert!(worst <= tolerance, "{name}: {worst}");
+    }
+}
+
+#[test]
+fn pictures_are_upright_as_pillow_turns_them_by_their_exif_orientation() {
+    let upright = std::fs::read(golden("orientation/upright.safetensors")).unwrap();
+    let upright = SafeTensors::deserialize(&upright).unwrap();
+    assert_eq!(upright.len(), 13);
+    for (name, tensor) in upright.tensors() {
+        let file = std::fs::read(golden("orientation").join(&name)).unwrap();
+        assert!(decode(&file).unwrap() == picture(tensor.shape(), tensor.data()), "{name}");
+        assert_eq!(decode_as_stored(&file).unwrap().width, 7, "{name}");
+        // Damaged EXIF data is no reason to refuse the pixels, nor to panic.
+        let mut dice = Dice(7);
+        for _ in 0..500 {
+            let mut damaged = file.clone();
+            let at = dice.below(damaged.len());
+            damaged[at] = dice.below(256) as u8;
+            let _ = decode(&damaged);
+        }
     }
 }
 

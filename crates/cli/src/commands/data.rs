@@ -6,7 +6,7 @@ mod prepare;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand, ValueEnum};
 pub(super) use prepare::{Channels, parse_size};
-use softdiff::data::{DataError, FileError, Split};
+use softdiff::data::{DataError, Exif, FileError, Split};
 
 const EXAMPLE: &str = "\
 Example: look at a folder of faces, then make 64 x 64 pictures of them.
@@ -60,6 +60,20 @@ impl From<Part> for Split {
             Part::Test => Split::Test,
             Part::All => Split::All,
         }
+    }
+}
+
+/// What is done with the EXIF orientation.
+#[derive(Args, Clone, Copy)]
+pub(super) struct ExifFlag {
+    /// Take pictures as they are stored; without it they are turned upright as their EXIF orientation says.
+    #[arg(long)]
+    ignore_exif: bool,
+}
+
+impl From<ExifFlag> for Exif {
+    fn from(flag: ExifFlag) -> Exif {
+        if flag.ignore_exif { Exif::Ignore } else { Exif::Apply }
     }
 }
 

@@ -146,6 +146,10 @@ fn show(evaluation: &Evaluation) {
     let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
     let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} pictures of") };
     println!("{} pictures of {} against {} {}", images.count, images.source, count(reference.count), reference.source);
+    if let Some(made) = &evaluation.made {
+        let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));
+        println!("made by {} at step {}{checkpoint}, {} in {} steps", made.model, made.step, made.sampler, made.steps);
+    }
     for (name, measured) in &evaluation.results {
         let error = measured.error.map(|error| format!(" +- {error:.2e}")).unwrap_or_default();
         println!("{name:>20}  {:.6}{error}", measured.value);

@@ -1,5 +1,6 @@
 //! `softdiff export`: a trained model as a folder of its own, and a run's records for other programs.
 
+use super::checkpoint::CheckpointFlag;
 use crate::atomic_file::{save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 const EXAMPLE: &str = "\
 Example: the moving average of a run in half the space, then images of it
   softdiff export runs/first --out models/first --precision bf16
+  softdiff export runs/first --out models/last --checkpoint last
   softdiff sample models/first
 
 Example: what happened in a run, finished or not, for TensorBoard and as tables (steps.csv, evaluations.csv, metrics.csv)
@@ -38,6 +40,8 @@ pub struct Export {
     /// How to store the weights.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
+    #[command(flatten)]
+    checkpoint: CheckpointFlag,
     /// Which weights: ema-0.999 and the like, or raw; if not those the recipe samples with.
     #[arg(long)]
     weights: Option<Weights>,
@@ -64,14 +68,15 @@ impl Export {
             facts["files"] = files.into();
         }
         if let Some(out) = &self.out {
-            let model = Model::open(&self.model, self.weights)?;
+            let model = self.checkpoint.open(&self.model, self.weights)?;
             let manifest = model.export(out, self.precision == Precision::Bf16)?;
             let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
             if !json {
-                say(out, &manifest, bytes);
+                say(out, &model, &manifest, bytes);
             }
             facts["folder"] = out.display().to_string().into();
             facts["bytes"] = bytes.into();
+            facts["checkpoint"] = json!(model.checkpoint);
             facts["manifest"] = json!(manifest);
         }
         if json {
@@ -106,13 +111,13 @@ impl Export {
     }
 }
 
-fn say(out: &Path, manifest: &ModelManifest, bytes: u64) {
+fn say(out: &Path, model: &Model, manifest: &ModelManifest, bytes: u64) {
     let megabytes = bytes as f64 / 1e6;
     eprintln!(
-        "{}: {} at step {} ({}), {} weights as {}, {megabytes:.1} MB",
+        "{}: {} at {} ({}), {} weights as {}, {megabytes:.1} MB",
         out.display(),
         manifest.name,
-        manifest.step,
+        model.stage(),
         manifest.weights,
         manifest.parameters,
         manifest.precision

@@ -1,23 +1,27 @@
 //! `softdiff import`: weights made by other software, as safetensors.
 
 mod inspect;
+mod translate;
 
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::archive::ArchiveError;
-use softdiff::engine::Params;
 use softdiff::import::score_sde::Tensor;
-use softdiff::import::{ImportError, ScoreSdeCheckpoint, write_safetensors};
-use softdiff::network::{Correspondence, UNetConfig};
-use std::collections::{BTreeMap, HashMap};
+use softdiff::import::{ImportError, ScoreSdeCheckpoint, TrainingFile, write_safetensors};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use translate::{levels, moments, translate};
 
 const EXAMPLE: &str = "\
 Example: look into a checkpoint of score_sde_pytorch, then keep its averaged weights.
   softdiff import checkpoint_24.pth --inspect
   softdiff import checkpoint_24.pth --out cifar10.safetensors
+  softdiff sample cifar10.safetensors
+
+Example: go on training it, with its optimiser's state.
+  softdiff train ve --out runs/longer --set train.from=cifar10.safetensors --set data.source=cifar-10-batches-bin
 
 The file is read as data: nothing in it can run.";
 
@@ -39,8 +43,11 @@ pub struct Import {
     /// The side of the images the network was trained on, if it is not the published one.
     #[arg(long, value_name = "PIXELS")]
     image_size: Option<usize>,
+    /// Write no second file with the last weights, their average and Adam's moments, which train.from goes on with.
+    #[arg(long)]
+    weights_only: bool,
     /// List the parameters and the state of training; write nothing.
-    #[arg(long, conflicts_with_all = ["out", "force"])]
+    #[arg(long, conflicts_with_all = ["out", "force", "weights_only"])]
     inspect: bool,
     /// Replace the file if it exists.
     #[arg(long)]
@@ -81,6 +88,7 @@ impl Import {
         // Said before a gigabyte is read.
         if let Some(out) = &self.out {
             self.may_write(out)?;
+            self.may_write(&TrainingFile::place(out))?;
         }
         let checkpoint = ScoreSdeCheckpoint::read(&self.checkpoint).map_err(explain)?;
         match &self.out {
@@ -106,27 +114,49 @@ impl Import {
     fn write(&self, checkpoint: ScoreSdeCheckpoint, out: &Path, json: bool) -> Outcome {
         let mut metadata = self.metadata(&checkpoint);
         let step = checkpoint.step;
-        let mut tensors = match self.weights {
-            Weights::Ema => checkpoint.ema,
-            Weights::Model => checkpoint.model,
+        let mut training = None;
+        let tensors = match (self.names, self.weights) {
+            (Names::Softdiff, weights) => {
+                if let Some(sigmas) = &checkpoint.sigmas {
+                    metadata.insert("noise_levels".into(), serde_json::to_string(&levels(sigmas)?)?);
+                }
+                let (config, ema) = translate(&checkpoint.ema, self.image_size)?;
+                let (_, model) = translate(&checkpoint.model, self.image_size)?;
+                metadata.insert("format".into(), "softdiff".into());
+                metadata.insert("network".into(), serde_json::to_string(&config)?);
+                if let (Some(adam), false) = (&checkpoint.adam, self.weights_only) {
+                    training = moments(&checkpoint, adam, self.image_size)?
+                        .map(|(updates, [first, second])| (updates, [model.clone(), ema.clone(), first, second]));
+                }
+                if weights == Weights::Ema { ema } else { model }
+            }
+            (Names::Official, Weights::Ema) => checkpoint.ema,
+            (Names::Official, Weights::Model) => checkpoint.model,
         };
-        if self.names == Names::Softdiff {
-            let config;
-            (config, tensors) = translate(&tensors, self.image_size)?;
-            metadata.insert("format".into(), "softdiff".into());
-            metadata.insert("network".into(), serde_json::to_string(&config)?);
+        let unwritable = |path: &Path, error: std::io::Error| {
+            Failure::new(format!("cannot write {}: {error}", path.display()))
+                .hint("check the folder and the free space")
+        };
+        atomic_file::write(out, |file| write_safetensors(file, &tensors, &metadata))
+            .map_err(|error| unwritable(out, error))?;
+        let state = training.is_some().then(|| TrainingFile::place(out));
+        if let (Some((updates, sets)), Some(path)) = (training, &state) {
+            atomic_file::write(path, |file| TrainingFile::write(file, sets, updates, metadata.clone()))
+                .map_err(|error| unwritable(path, error))?;
         }
-        atomic_file::write(out, |file| write_safetensors(file, &tensors, &metadata)).map_err(|error| {
-            Failure::new(format!("cannot write {}: {error}", out.display())).hint("check the folder and the free space")
-        })?;
         let numbers: usize = tensors.iter().map(|(_, tensor)| tensor.data.len()).sum();
         let (weights, out) = (self.weights.name(), out.display().to_string());
         if json {
-            let facts =
-                json!({ "out": out, "weights": weights, "step": step, "tensors": tensors.len(), "numbers": numbers });
+            let facts = json!({
+                "out": out, "weights": weights, "step": step, "tensors": tensors.len(), "numbers": numbers,
+                "training_state": state.map(|path| path.display().to_string()),
+            });
             println!("{facts}");
         } else {
             eprintln!("wrote {out}: {weights} weights of step {step}, {} tensors, {numbers} numbers", tensors.len());
+            if let Some(state) = state {
+                eprintln!("wrote {}: last weights, average and Adam's moments, for train.from={out}", state.display());
+            }
         }
         Ok(())
     }
@@ -143,22 +173,6 @@ impl Import {
         .map(|(key, value)| (key.to_string(), value))
         .into()
     }
-}
-
-/// The network and its weights under our names and in our layouts.
-fn translate(official: &Tensors, image_size: Option<usize>) -> Result<(UNetConfig, Tensors), Failure> {
-    let shapes: Vec<(&str, &[usize])> = official.iter().map(|(n, t)| (n.as_str(), t.shape.as_slice())).collect();
-    let config = UNetConfig::from_official(&shapes, image_size)
-        .map_err(|error| Failure::new(error).hint("--names official keeps the file's own names"))?;
-    let (graph, net) = config.graph(1)?;
-    let by_name: HashMap<&str, &Tensor> = official.iter().map(|(n, t)| (n.as_str(), t)).collect();
-    let find = |name: &str| by_name.get(name).map(|t| (t.shape.clone(), t.data.clone()));
-    let mut params = Params::<f32>::zeros(&graph);
-    Correspondence::load_all(&net.correspondence, &mut params, &find)?;
-    let named = params.specs().iter().enumerate().map(|(index, spec)| {
-        (spec.name.clone(), Tensor { shape: spec.shape.to_vec(), data: params.value(index).to_vec() })
-    });
-    Ok((config, named.collect()))
 }
 
 /// The remedy for each kind of refusal.
@@ -179,6 +193,7 @@ fn explain(error: ImportError) -> Failure {
         ImportError::PickleGlobal { .. } | ImportError::PickleOpcode { .. } => {
             "only tensors and numbers are read, never Python objects: save the state_dict instead of the model"
         }
+        ImportError::Foreign { .. } => "only checkpoints of score_sde_pytorch (.pth) can be imported",
         ImportError::NonFinite { .. } => "training had diverged: take an earlier checkpoint",
         _ => "expected a checkpoint of score_sde_pytorch, with the keys optimizer, model, ema and step",
     };

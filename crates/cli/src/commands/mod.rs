@@ -1,6 +1,7 @@
 //! One module per verb.
 
 mod bench;
+mod checkpoint;
 mod corrupt;
 mod corruption;
 mod data;

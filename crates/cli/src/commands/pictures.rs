@@ -3,7 +3,7 @@
 use super::data::{explain, explain_opening};
 use crate::diagnostics::Failure;
 use softdiff::corruption::Shape;
-use softdiff::data::{LoadOptions, Source};
+use softdiff::data::{Exif, LoadOptions, Source};
 use softdiff::image::{Format, Picture, decode};
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn from_source(path: &Path, index: usize) -> Result<Picture, Failure> {
         let failure = Failure::new(format!("{} has no picture {index}", path.display()));
         return Err(failure.hint(format!("give --index 0 to {}", source.len().saturating_sub(1))));
     }
-    Ok(source.read(index)?)
+    Ok(source.read(index, Exif::Apply)?)
 }
 
 fn values(bytes: &[u8]) -> Vec<f64> {

@@ -4,6 +4,7 @@ mod observe;
 pub(crate) mod task;
 mod write;
 
+use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
 use super::pictures;
 use super::seeds::Seeds;
@@ -11,7 +12,6 @@ use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
-use softdiff::model::Model;
 use softdiff::recipe::Weights;
 use softdiff::restore::{Entry, Match, Restoration, Spread};
 use softdiff::train::numbers;
@@ -22,6 +22,7 @@ const EXAMPLE: &str = "\
 Example: a blurred picture of one's own; its blur and noise are told from the picture
   softdiff restore runs/first blurred.png
   softdiff restore runs/first blurred.png --level 1.5 --noise 0.01 --seeds 0..16
+  softdiff restore runs/first blurred.png --boundary zero
 
 Example: other tasks with the same model; white pixels of the mask are to be filled in
   softdiff restore runs/first hole.png --mask mask.png
@@ -69,6 +70,8 @@ pub struct Restore {
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    checkpoint: CheckpointFlag,
     /// Which weights: ema-0.999 and the like, or raw; if not the recipe's.
     #[arg(long)]
     weights: Option<Weights>,
@@ -89,7 +92,7 @@ impl Restore {
             let failure = Failure::new(format!("{} is a file, and the pictures need a folder", self.out.display()));
             return Err(failure.hint("give another --out, such as restored"));
         }
-        let model = Model::open(&self.model, self.weights)?;
+        let model = self.checkpoint.open(&self.model, self.weights)?;
         let (path, shape) = (&*model.path, model.path.shape());
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
@@ -140,18 +143,22 @@ impl Restore {
             Entry::At { t, .. } => t,
             Entry::Beginning => 1.0,
         };
+        let misfit = observation.misfit(&restored.mean)?;
+        let warning = task::poor_fit(misfit, self.free);
         if json {
             let facts = json!({
-                "model": model.name, "step": model.step, "weights": model.weights.to_string(), "task": seen.task,
-                "level": seen.level, "noise": observation.sigma(), "entered_at": start, "mismatch": mismatch,
+                "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "task": seen.task,
+                "level": seen.level, "boundary": seen.boundary, "noise": observation.sigma(), "entered_at": start, "mismatch": mismatch,
                 "sampler": section.sampler, "steps": steps, "samples": self.seeds.0.len(), "seconds": seconds,
-                "misfit": observation.misfit(&restored.mean)?, "scores": scores, "files": files,
+                "misfit": misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
                 "device": device.to_string(),
             });
             println!("{facts}");
             return Ok(());
         }
-        eprintln!("{}{}", seen.task, seen.level.map_or(String::new(), |level| format!(" of level {level:.3}")));
+        let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
+        let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
+        eprintln!("{}{level}{boundary}, by {} at {}", seen.task, model.name, model.stage());
         eprintln!(
             "noise {:.4}{}",
             observation.sigma(),
@@ -160,6 +167,10 @@ impl Restore {
         eprintln!("entered at t = {start:.3}, {} in {steps} steps, {seconds:.1} s on {device}", section.sampler);
         if let Some(scores) = scores {
             eprint!("{}", write::table(&scores));
+        }
+        if let Some((problem, remedy)) = warning {
+            eprintln!("warning: {problem}");
+            eprintln!("hint: {remedy}");
         }
         eprintln!("wrote {} pictures to {}; sheet.png has them all", files.len(), self.out.display());
         Ok(())

@@ -3,6 +3,7 @@
 pub(super) mod film;
 pub(super) mod write;
 
+use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
 use super::pictures::{self, Pictures};
 use super::seeds::Seeds;
@@ -28,6 +29,7 @@ const EXAMPLE: &str = "\
 Example: 64 images as a grid, then the same ones by another sampler
   softdiff sample runs/first
   softdiff sample runs/first --sampler heun --steps 40 --out heun.png
+  softdiff sample runs/first --checkpoint last --out last.png
 
 Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images/
@@ -67,6 +69,8 @@ pub struct Sample {
     /// Up to which time they are corrupted, above 0 to 1; all steps are taken from there.
     #[arg(long, value_name = "TIME", default_value_t = 1.0, requires = "begin_with")]
     begin_at: f64,
+    #[command(flatten)]
+    checkpoint: CheckpointFlag,
     /// Which weights: ema-0.999 and the like, or raw; if not the recipe's.
     #[arg(long)]
     weights: Option<Weights>,
@@ -90,7 +94,7 @@ impl Sample {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let format = self.film.as_deref().map(film::format).transpose()?;
-        let mut model = Model::open(&self.model, self.weights)?;
+        let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
@@ -126,6 +130,7 @@ impl Sample {
         let made = Made {
             model: model.name.clone(),
             step: model.step,
+            checkpoint: model.checkpoint.as_ref().map(ToString::to_string),
             weights: model.weights.to_string(),
             sampler: section.sampler.clone(),
             steps: section.steps,
@@ -178,7 +183,7 @@ fn report(
 ) {
     if json {
         let facts = json!({
-            "model": model.name, "step": model.step, "weights": model.weights.to_string(), "sampler": sampler,
+            "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "sampler": sampler,
             "steps": steps, "images": images, "seconds": seconds, "device": device.to_string(), "files": written,
             "starts_from_training_images": model.prior.leaks_training_images(),
         });
@@ -189,8 +194,10 @@ fn report(
         eprintln!("warning: the images begin with corrupted pictures, so they are not all the model's own");
     }
     eprintln!(
-        "{images} images of {} at step {} ({}), {sampler} in {steps} steps, {seconds:.1} s on {device}",
-        model.name, model.step, model.weights
+        "{images} images of {} at {} ({}), {sampler} in {steps} steps, {seconds:.1} s on {device}",
+        model.name,
+        model.stage(),
+        model.weights
     );
     written.iter().for_each(|file| eprintln!("wrote {file}"));
 }

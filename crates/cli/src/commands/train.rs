@@ -17,7 +17,7 @@ use softdiff::engine::{Device, Params};
 use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, Session, StopRequest};
-use softdiff::train::{Finished, Prepared, ScoreError, Scorer, train};
+use softdiff::train::{Finished, Prepared, ScoreError, Scorer, SelectionCost, train};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -102,6 +102,9 @@ pub fn perform(
     let mut watcher = Terminal::new(stop, quiet);
     if prepared.recipe.checkpoint.keep_best > 0 {
         watcher.scorer = scorer(&prepared, device, &watcher)?;
+        if let (Some(_), Some(cost)) = (&watcher.scorer, SelectionCost::of(&prepared.recipe)?) {
+            watcher.say(&cost.to_string());
+        }
     }
     let setup = prepared.setup()?;
     folder.add_session(&lock, Session::now(&device.to_string(), rayon::current_num_threads(), 0))?;
@@ -153,10 +156,12 @@ fn dry_run(recipe: &Recipe, json: bool) -> Outcome {
     let shape = Shape::new(first.height(), first.width(), first.channels());
     let network = recipe.network(shape)?;
     let parameters = Params::<f32>::zeros(&network.graph(1)?.0).numel();
+    let selection = SelectionCost::of(recipe)?;
     if json {
         let facts = json!({
             "recipe": recipe.name, "images": images, "shape": shape, "path": recipe.path.kind(),
             "parameters": parameters, "steps": recipe.train.steps, "batch": recipe.train.batch,
+            "selection": selection,
             "config": recipe.to_toml(),
         });
         println!("{facts}");
@@ -168,6 +173,9 @@ fn dry_run(recipe: &Recipe, json: bool) -> Outcome {
     println!("network     {parameters} parameters");
     let epochs = (recipe.train.steps * recipe.train.batch as u64) as f64 / images.max(1) as f64;
     println!("training    {} steps of {} images: {epochs:.1} epochs", recipe.train.steps, recipe.train.batch);
+    if let Some(selection) = selection {
+        println!("selection   {selection}");
+    }
     println!("\n# resolved recipe\n{}", recipe.to_toml());
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::Studio;
 use super::http::{Request, Response, Status};
 use super::jobs::Job;
 use super::sampling::sheet;
-use crate::commands::restore::task::{Task, TaskFlags, known};
+use crate::commands::restore::task::{Edge, Task, TaskFlags, known, poor_fit};
 use crate::diagnostics::Failure;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,6 +32,8 @@ struct Order {
     task: Task,
     /// Pixels of blur; told from the picture if not given.
     level: Option<f64>,
+    /// What a blur saw beyond the border; as for `softdiff restore` if not given.
+    boundary: Option<Edge>,
     /// How many times smaller the picture is made, to be super-resolved.
     factor: Option<usize>,
     /// What is to be filled in.
@@ -95,10 +97,12 @@ fn restore(
 ) -> Result<(), Failure> {
     let shape = model.path.shape();
     let degraded_blur = order.degrade.then_some(USUAL_BLUR);
+    let (deblur, shrink) = (order.task == Task::Deblur, order.degrade && order.task == Task::SuperResolve);
     let task = TaskFlags {
         task: Some(order.task),
-        level: order.level.or(degraded_blur),
-        factor: order.factor.unwrap_or(USUAL_FACTOR),
+        level: order.level.or(degraded_blur).filter(|_| deblur),
+        boundary: order.boundary.filter(|_| deblur),
+        factor: shrink.then_some(order.factor.unwrap_or(USUAL_FACTOR)),
         ..TaskFlags::default()
     };
     let known = match &order.hole {
@@ -151,7 +155,10 @@ fn restore(
         Entry::At { t, .. } => format!("entered at t = {t:.3}"),
         Entry::Beginning => "from the path's end".to_owned(),
     };
-    job.show(json!({ "text": format!("{begun}, noise {:.4}, {} in {total} evaluations", observation.sigma(), section.sampler) }));
+    if let Some((problem, remedy)) = poor_fit(observation.misfit(&restored.mean)?, false) {
+        job.show(json!({ "text": format!("Warning: {problem}; {}", remedy.replace("--", "")) }));
+    }
+    job.show(json!({ "text": format!("{}; {begun}, noise {:.4}, {} in {total} evaluations", model.stage(), observation.sigma(), section.sampler) }));
     Ok(())
 }
 

@@ -45,7 +45,7 @@ impl Retention {
     }
 
     /// The best step that has both a checkpoint and a finite score; the earliest of equals.
-    fn best(&self, steps: &BTreeSet<u64>, newest: u64, scores: &BTreeMap<u64, f64>) -> Option<u64> {
+    pub fn best(&self, steps: &BTreeSet<u64>, newest: u64, scores: &BTreeMap<u64, f64>) -> Option<u64> {
         let better = self.best?;
         let scored = steps.range(..=newest).filter_map(|step| scores.get(step).map(|score| (*step, *score)));
         scored

@@ -1,7 +1,7 @@
 //! A folder of pictures, any depth, in the order of their paths.
 
 use super::layout::{self, Layout};
-use super::pictures::{Opened, Pictures};
+use super::pictures::{Exif, Opened, Pictures};
 use super::source::read_within;
 use super::{DataError, FileError, MAX_PICTURE_BYTES, MAX_PICTURES, Split};
 use crate::image::{self, Picture};
@@ -88,8 +88,8 @@ impl Pictures for Folder {
         self.labels.as_ref()?.get(index).copied()
     }
 
-    fn read(&self, index: usize) -> Result<Picture, FileError> {
+    fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         let path = self.root.join(self.name(index));
-        Ok(image::decode(&read_within(&path, MAX_PICTURE_BYTES)?)?)
+        exif.decode(&read_within(&path, MAX_PICTURE_BYTES)?)
     }
 }

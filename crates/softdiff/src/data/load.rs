@@ -1,6 +1,6 @@
 //! Decoding a whole source on all cores, in order, under a policy for bad pictures.
 
-use super::{DataError, Dataset, FileError, MAX_DATASET_BYTES, MAX_SKIPPED_PERCENT, Source, Transform};
+use super::{DataError, Dataset, Exif, FileError, MAX_DATASET_BYTES, MAX_SKIPPED_PERCENT, Source, Transform};
 use crate::image::Picture;
 use rayon::prelude::*;
 use std::fmt;
@@ -36,6 +36,8 @@ impl fmt::Display for Skipped {
 /// How to load a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
+    /// Whether pictures are turned upright first.
+    pub exif: Exif,
     /// What is done to each picture.
     pub transform: Transform,
     /// What to do with bad ones.
@@ -53,7 +55,7 @@ impl Source {
             Loading { source: self, total, shape: None, pixels: Vec::new(), kept: Vec::new(), skipped: Vec::new() };
         for start in (0..total).step_by(CHUNK) {
             let end = (start + CHUNK).min(total);
-            let decode = |index| self.read(index).and_then(|picture| options.transform.apply(picture));
+            let decode = |index| self.read(index, options.exif).and_then(|picture| options.transform.apply(picture));
             let decoded: Vec<Result<Picture, FileError>> = (start..end).into_par_iter().map(decode).collect();
             for (index, picture) in (start..).zip(decoded) {
                 loading.add(index, picture, options)?;

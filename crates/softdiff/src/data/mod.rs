@@ -39,7 +39,7 @@ pub use error::{DataError, FileError};
 pub use load::{LoadOptions, OnBad, Skipped};
 pub use npz::write as write_npz;
 pub use order::{Permutation, Shuffled};
-pub use pictures::Pictures;
+pub use pictures::{Exif, Pictures};
 pub use source::{Source, Split};
 pub use survey::Survey;
 pub use transform::{Crop, Transform};

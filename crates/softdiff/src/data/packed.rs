@@ -2,7 +2,7 @@
 
 use super::folder::pick;
 use super::layout::{self, Layout};
-use super::pictures::{Opened, Pictures};
+use super::pictures::{Exif, Opened, Pictures};
 use super::{DataError, FileError, MAX_PICTURE_BYTES, MAX_PICTURES, Split};
 use crate::archive::{safe_name, tar, zip};
 use crate::image::{self, Picture};
@@ -90,8 +90,8 @@ impl Pictures for Packed {
         self.labels.as_ref()?.get(index).copied()
     }
 
-    fn read(&self, index: usize) -> Result<Picture, FileError> {
+    fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         let Some((name, number)) = self.pictures.get(index) else { return Err(FileError::NotAFile) };
-        Ok(image::decode(&self.bytes(name, *number)?)?)
+        exif.decode(&self.bytes(name, *number)?)
     }
 }

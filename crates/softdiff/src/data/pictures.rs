@@ -1,8 +1,28 @@
 //! What every kind of source is once it is open: pictures by number.
 
 use super::FileError;
-use crate::image::Picture;
+use crate::image::{self, Picture};
 use serde_json::Value;
+
+/// What is done with the EXIF orientation of pictures that note one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exif {
+    /// They are turned upright.
+    #[default]
+    Apply,
+    /// They are taken as they are stored.
+    Ignore,
+}
+
+impl Exif {
+    /// Decodes a picture file.
+    pub(super) fn decode(self, bytes: &[u8]) -> Result<Picture, FileError> {
+        Ok(match self {
+            Exif::Apply => image::decode(bytes)?,
+            Exif::Ignore => image::decode_as_stored(bytes)?,
+        })
+    }
+}
 
 /// Pictures by number, readable from several threads at once.
 pub trait Pictures: Send + Sync {
@@ -15,8 +35,8 @@ pub trait Pictures: Send + Sync {
     /// The class of a picture, where the source knows it.
     fn label(&self, index: usize) -> Option<u32>;
 
-    /// Decodes one picture.
-    fn read(&self, index: usize) -> Result<Picture, FileError>;
+    /// Decodes one picture; of formats that note an EXIF orientation, as `exif` says.
+    fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError>;
 
     /// Whether there are none.
     fn is_empty(&self) -> bool {
@@ -67,7 +87,7 @@ impl Pictures for Raw {
         self.labels.as_ref()?.get(index).copied()
     }
 
-    fn read(&self, index: usize) -> Result<Picture, FileError> {
+    fn read(&self, index: usize, _: Exif) -> Result<Picture, FileError> {
         let start = index.saturating_mul(self.size());
         let pixels = self.pixels.get(start..).and_then(|rest| rest.get(..self.size())).unwrap_or_default().to_vec();
         Ok(Picture { width: self.width, height: self.height, channels: self.channels, pixels })
@@ -102,9 +122,9 @@ impl Pictures for Chain {
         self.find(index).and_then(|(part, index)| part.label(index))
     }
 
-    fn read(&self, index: usize) -> Result<Picture, FileError> {
+    fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         match self.find(index) {
-            Some((part, index)) => part.read(index),
+            Some((part, index)) => part.read(index, exif),
             None => Err(FileError::damaged("data set", format!("there is no picture {index}"))),
         }
     }

@@ -1,6 +1,6 @@
 //! A place with pictures: what it is, and how many.
 
-use super::pictures::Opened;
+use super::pictures::{Exif, Opened};
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES};
 use super::{cifar, embedded, folder, idx, npy, npz, packed, parquet};
 use crate::archive::inflate::{self, GZIP_MAGIC};
@@ -127,8 +127,8 @@ impl Source {
     }
 
     /// Decodes one picture.
-    pub fn read(&self, index: usize) -> Result<Picture, FileError> {
-        self.opened.pictures.read(index)
+    pub fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
+        self.opened.pictures.read(index, exif)
     }
 }
 

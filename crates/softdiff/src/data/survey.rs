@@ -1,7 +1,7 @@
 //! Everything about a source that can be told without keeping its pictures: sizes, colours, duplicates, broken files.
 
 use super::dataset::Sums;
-use super::{FileError, Skipped, Source, Statistics};
+use super::{Exif, FileError, Skipped, Source, Statistics};
 use crate::hash;
 use crate::image::Picture;
 use rayon::prelude::*;
@@ -54,13 +54,13 @@ impl Facts {
 
 impl Survey {
     /// Decodes every picture on all cores; `progress` hears how many of how many are done.
-    pub fn of(source: &Source, progress: &(dyn Fn(usize, usize) + Sync)) -> Survey {
+    pub fn of(source: &Source, exif: Exif, progress: &(dyn Fn(usize, usize) + Sync)) -> Survey {
         let mut survey = Survey { listed: source.len(), ..Survey::default() };
         let mut first_with = HashMap::new();
         let mut sums = [Sums::default(); 2];
         for start in (0..source.len()).step_by(CHUNK) {
             let end = (start + CHUNK).min(source.len());
-            let facts = |index| source.read(index).map(|picture| Facts::of(&picture));
+            let facts = |index| source.read(index, exif).map(|picture| Facts::of(&picture));
             let facts: Vec<Result<Facts, FileError>> = (start..end).into_par_iter().map(facts).collect();
             for (index, facts) in (start..).zip(facts) {
                 match facts {

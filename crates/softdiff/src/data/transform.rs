@@ -55,6 +55,11 @@ impl FromStr for Crop {
 }
 
 impl Crop {
+    /// The crop asked for, else the usual one: a size keeps the proportions, so what does not fit is cut off.
+    pub fn or_usual(asked: Option<Crop>, size: Option<(usize, usize)>) -> Crop {
+        asked.unwrap_or(if size.is_some() { Crop::Centre } else { Crop::None })
+    }
+
     /// Left, top, width and height of the part of a picture that is kept.
     fn part(self, width: usize, height: usize, target: Option<(usize, usize)>) -> Option<(usize, usize, usize, usize)> {
         let (part_width, part_height) = match self {

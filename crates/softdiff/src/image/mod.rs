@@ -2,7 +2,8 @@
 //!
 //! A decoded picture is grey or RGB, 8 bits, and has the pixels that Pillow gives for the same file (tested bit for bit):
 //! 16-bit samples keep their high byte, palettes are looked up, CMYK is converted as Pillow does. Transparency alone is
-//! treated better: it is laid over white, where Pillow's `convert("RGB")` shows whatever lies below it.
+//! treated better: it is laid over white, where Pillow's `convert("RGB")` shows whatever lies below it. Pictures are turned upright
+//! as their EXIF orientation says, as Pillow's `ImageOps.exif_transpose` does.
 //!
 //! | limit | value |
 //! |---|---|
@@ -13,6 +14,7 @@
 mod apng;
 mod bmp;
 mod error;
+mod exif;
 mod film;
 mod gif;
 pub mod grid;
@@ -99,8 +101,17 @@ pub fn is_picture_name(name: &str) -> bool {
     !file.starts_with('.') && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
-/// Decodes a picture of any known format.
+/// Decodes a picture of any known format, upright as its EXIF orientation says.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
+    let picture = decode_as_stored(bytes)?;
+    Ok(match exif::Orientation::of(bytes) {
+        Some(orientation) => orientation.apply(picture),
+        None => picture,
+    })
+}
+
+/// Decodes a picture of any known format, with its pixels where the file has them.
+pub fn decode_as_stored(bytes: &[u8]) -> Result<Picture, ImageError> {
     match Format::recognise(bytes) {
         Some(Format::Png) => png_decode::decode(bytes),
         Some(Format::Jpeg) => jpeg::decode(bytes),

@@ -23,6 +23,9 @@ pub enum ImportError {
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 
+    /// A file of other software.
+    #[error("this is {software}, which cannot be imported")]
+    Foreign { software: &'static str },
     /// A checkpoint of torch before 1.6.
     #[error("a torch checkpoint in the old format (before torch 1.6), expected a zip archive")]
     LegacyTorch,

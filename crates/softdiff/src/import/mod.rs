@@ -13,15 +13,18 @@
 //! | tensors of one file, all together | twice the file, at least 1 MiB | [`torch::MAX_EXPANSION`] |
 
 mod error;
+pub(crate) mod foreign;
 mod numpy;
 pub mod pickle;
 mod safetensors_file;
 pub mod score_sde;
 pub mod torch;
+mod training;
 
 pub use error::ImportError;
 pub use safetensors_file::write_safetensors;
 pub use score_sde::ScoreSdeCheckpoint;
+pub use training::{TrainingFile, TrainingFileError};
 
 use std::path::Path;
 

@@ -5,14 +5,16 @@
 //! Invariant: every tensor handed out has the shape of its parameter and finite values.
 
 mod adam;
+mod levels;
 mod parameters;
 
 pub use adam::{Adam, Moments};
+pub use levels::NoiseLevels;
 
 use super::numpy::{number, whole};
 use super::pickle::Node;
 use super::torch::TorchFile;
-use super::{ImportError, read_file};
+use super::{ImportError, foreign, read_file};
 use parameters::{Model, read_weights};
 use std::path::Path;
 
@@ -47,13 +49,24 @@ pub struct ScoreSdeCheckpoint {
 impl ScoreSdeCheckpoint {
     /// Reads a `.pth` file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ImportError> {
+        if let Some(software) = foreign::of_folder(path.as_ref()) {
+            return Err(ImportError::Foreign { software });
+        }
         Self::from_bytes(&read_file(path.as_ref())?)
     }
 
     /// Reads a `.pth` file that is in memory.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ImportError> {
+        if let Some(software) = foreign::of_bytes(bytes) {
+            return Err(ImportError::Foreign { software });
+        }
         let file = TorchFile::open(bytes)?;
         let root = file.root();
+        if root.find("model")?.is_none()
+            && foreign::is_diffusers(|name| root.find(name).is_ok_and(|found| found.is_some()))
+        {
+            return Err(ImportError::Foreign { software: foreign::DIFFUSERS });
+        }
         let model = Model::read(&file, &root.get("model")?)?;
         let average = root.get("ema")?;
         let adam = root.find("optimizer")?.map(|optimizer| Adam::read(&file, &optimizer, &model)).transpose()?;

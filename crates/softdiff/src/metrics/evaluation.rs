@@ -47,6 +47,9 @@ pub struct Made {
     pub model: String,
     /// Training steps behind it.
     pub step: u64,
+    /// Which checkpoint of its run, in words; none for a model that has one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// Which of its weights.
     pub weights: String,
     /// The sampler.

@@ -4,8 +4,9 @@
 //! eigenvalues of `F^T S2 F`, a symmetric matrix without negative eigenvalues; `F` has only as many columns as `S1` has
 //! rank, so the directions in which few pictures have no spread add no rounding noise.
 
-use super::{MetricError, Statistics};
+use super::{MetricError, Note, Pictures, Statistics, StatisticsCache};
 use crate::data::Dataset;
+use crate::hash;
 use crate::inception::{Extractor, FEATURES};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
 use softdiff_engine::cpu::product::inner_products;
@@ -80,6 +81,20 @@ impl Fid {
     pub fn new(mut extractor: Extractor, reference: &Dataset) -> Result<Fid, MetricError> {
         let size = [reference.height(), reference.width(), reference.channels()];
         let statistics = statistics_of(&mut extractor, reference.pixels(), size)?;
+        Fid::with_statistics(extractor, &statistics)
+    }
+
+    /// The same, with statistics from the user's cache where they are there; computed ones are kept in it.
+    pub fn cached(extractor: Extractor, reference: &Dataset, pictures: Pictures) -> Result<Fid, MetricError> {
+        let (network, preset) = (hash::to_text(extractor.network().hash()), extractor.preset().to_string());
+        let cache = StatisticsCache::new(Note { count: reference.len(), pictures, network, preset });
+        if let Some(statistics) = cache.get() {
+            return Fid::with_statistics(extractor, &statistics);
+        }
+        let mut extractor = extractor;
+        let size = [reference.height(), reference.width(), reference.channels()];
+        let statistics = statistics_of(&mut extractor, reference.pixels(), size)?;
+        cache.put(&statistics);
         Fid::with_statistics(extractor, &statistics)
     }
 

@@ -16,8 +16,26 @@ pub enum Condition {
     /// The time, as our training does (choice A14).
     #[default]
     Time,
-    /// `ln sigma_t`, as score_sde's VE networks.
+    /// `ln sigma_t`, as score_sde's VE networks with Fourier embedding.
     LogSigma,
+    /// The index of sigma_t among so many geometric noise levels, the largest first: score_sde's VE networks with positional
+    /// embedding, which it trains with `continuous = False`.
+    NoiseIndex {
+        /// How many levels.
+        levels: usize,
+    },
+}
+
+impl Condition {
+    /// What the network is told at time t, where the noise is sigma.
+    pub(super) fn told(self, t: f64, sigma: f64) -> f64 {
+        match self {
+            Condition::Time => t,
+            Condition::LogSigma => sigma.ln(),
+            // Sigma is geometric in t, so its index is linear; rounded as score_sde does.
+            Condition::NoiseIndex { levels } => ((1.0 - t) * levels.saturating_sub(1) as f64).round_ties_even(),
+        }
+    }
 }
 
 /// A network with weights, and how to read it: what a prediction of x_0 needs.
@@ -57,7 +75,7 @@ impl NetworkDenoiser {
         let t = graph.input("t", [batch])?;
         let told = match condition {
             Condition::Time => network.condition_on_time(&mut graph, t)?,
-            Condition::LogSigma => t,
+            Condition::LogSigma | Condition::NoiseIndex { .. } => t,
         };
         let output = unet(&mut graph, network, x, told, false)?.output;
         let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
@@ -88,10 +106,7 @@ impl NetworkDenoiser {
             return Err(SamplerError::Size { what: "the images", found: xt.len(), expected: size });
         }
         let at = Point::on(&self.path, t)?;
-        let told = match self.condition {
-            Condition::Time => t,
-            Condition::LogSigma => at.sigma.ln(),
-        };
+        let told = self.condition.told(t, at.sigma);
         self.run.set("t", &vec![told as f32; self.batch])?;
         let mut predicted = Vec::with_capacity(xt.len());
         let mut input = vec![0.0; self.batch * size];

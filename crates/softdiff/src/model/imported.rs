@@ -2,6 +2,8 @@
 
 use super::{Condition, Model, ModelError};
 use crate::corruption::Shape;
+use crate::import::foreign;
+use crate::import::score_sde::NoiseLevels;
 use crate::network::{Embedding, UNetConfig};
 use crate::objective::Prediction;
 use crate::path::Path;
@@ -26,18 +28,31 @@ impl Model {
         let bytes = read_up_to(&Disk, file, LARGEST).map_err(|error| fail(error.to_string()))?;
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| fail(error.to_string()))?;
         let facts = header.metadata().clone().unwrap_or_default();
+        let names = header.tensors();
+        if foreign::is_diffusers(|name| names.contains_key(name)) {
+            return Err(fail(format!("this is {}, which cannot be used", foreign::DIFFUSERS)));
+        }
         let network = facts.get("network").ok_or_else(|| fail("it does not say which network it is of".into()))?;
         let network: UNetConfig = serde_json::from_str(network).map_err(|error| fail(error.to_string()))?;
         network.check().map_err(|error| fail(error.to_string()))?;
-        if !matches!(network.embedding, Embedding::Fourier { .. }) {
-            return Err(fail("its network embeds time by position, so it is none of the VE ones".into()));
-        }
+        let levels = facts.get("noise_levels").and_then(|text| serde_json::from_str::<NoiseLevels>(text).ok());
+        let condition = match (&network.embedding, levels) {
+            (Embedding::Fourier { .. }, _) => Condition::LogSigma,
+            (Embedding::Positional, Some(levels)) => Condition::NoiseIndex { levels: levels.count },
+            (Embedding::Positional, None) => {
+                let problem = "its network is told the index of a noise level, and the file has none; import the checkpoint again";
+                return Err(fail(problem.into()));
+            }
+        };
         let mut params = Params::zeros(&network.graph(1)?.0);
         params.read_safetensors(&bytes).map_err(|error| fail(error.to_string()))?;
         let shape = Shape::new(network.image_size, network.image_size, network.image_channels);
-        let largest = LARGEST_NOISE[usize::from(network.image_size > 32)];
-        let recipe = Recipe::builtin("ve", &[format!("path.largest={largest}")])?;
-        let path = Path::variance_exploding(shape, SMALLEST, largest).map_err(|error| fail(error.to_string()))?;
+        // Files of earlier versions do not say.
+        let usual = (SMALLEST, LARGEST_NOISE[usize::from(network.image_size > 32)]);
+        let (smallest, largest) = levels.map_or(usual, |levels| (levels.smallest, levels.largest));
+        let sets = [format!("path.smallest={smallest:?}"), format!("path.largest={largest:?}")];
+        let recipe = Recipe::builtin("ve", &sets)?;
+        let path = Path::variance_exploding(shape, smallest, largest).map_err(|error| fail(error.to_string()))?;
         let prior = Prior::noise(&path)?;
         Ok(Model {
             name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -47,10 +62,11 @@ impl Model {
             prior,
             network,
             prediction: Prediction::PAPER,
-            condition: Condition::LogSigma,
+            condition,
             params,
             weights: Weights::Raw,
             step: facts.get("step").and_then(|step| step.parse().ok()).unwrap_or(0),
+            checkpoint: None,
         })
     }
 }

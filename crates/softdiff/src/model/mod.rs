@@ -1,5 +1,6 @@
 //! Trained models: a network with weights, the path it was trained on, and where that path starts.
 
+mod choice;
 mod denoiser;
 mod export;
 mod generate;
@@ -7,6 +8,7 @@ mod imported;
 mod on_device;
 mod open;
 
+pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
 pub use generate::{Generation, Generator, to_bytes, visible};

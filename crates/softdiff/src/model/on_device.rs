@@ -56,7 +56,7 @@ impl GraphSampler {
         let next_numbers = program.inputs(&mut g, "next", 1)?;
         let told = match condition {
             Condition::Time => network.condition_on_time(&mut g, t)?,
-            Condition::LogSigma => t,
+            Condition::LogSigma | Condition::NoiseIndex { .. } => t,
         };
         let output = unet(&mut g, network, x, told, false)?.output;
         let alpha = match prediction {
@@ -144,10 +144,7 @@ impl GraphSampler {
 
     /// The numbers of one run: x_0 is predicted at `at`.
     fn load(&mut self, stage: &Stage, at: &Point, blend: &Blend) -> Result<()> {
-        let told = match self.condition {
-            Condition::Time => at.t,
-            Condition::LogSigma => at.sigma.ln(),
-        };
+        let told = self.condition.told(at.t, at.sigma);
         self.run.set("t", &vec![told as f32; self.batch])?;
         let Blend { drawn, kept, fresh, base, ahead } = *blend;
         let numbers = [("drawn", drawn), ("kept", kept), ("fresh", fresh), ("base", base), ("ahead", ahead)];

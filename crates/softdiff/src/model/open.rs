@@ -1,14 +1,15 @@
 //! Models from disk: a run, one of its checkpoints, or an exported model.
 
 use super::Condition;
+use super::choice::{self, CheckpointChoice, Chosen};
 use super::export::checked_manifest;
-use crate::checkpoint::{CheckpointError, Checkpoints, Identity, Retention, Stored};
+use crate::checkpoint::CheckpointError;
 use crate::network::UNetConfig;
 use crate::objective::Prediction;
 use crate::path::Path;
 use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
-use crate::run::RunFolder;
+use crate::run::{RunError, RunFolder};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::spectrum::{Spectrum, SpectrumError};
 use softdiff_engine::Params;
@@ -42,6 +43,8 @@ pub struct Model {
     pub weights: Weights,
     /// Training steps behind them.
     pub step: u64,
+    /// Which checkpoint of a run this is; none for an exported or imported model.
+    pub checkpoint: Option<Chosen>,
 }
 
 /// Why a model could not be opened.
@@ -61,6 +64,28 @@ pub enum ModelError {
     /// A run without checkpoints.
     #[error("{} has no checkpoint yet; let it train up to one (checkpoint.every)", .0.display())]
     NoCheckpoint(PathBuf),
+    /// A run none of whose checkpoints was scored.
+    #[error(
+        "{} has no best checkpoint, for none that is kept was scored; give --checkpoint last, or train with \
+         checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)", .0.display()
+    )]
+    NoBest(PathBuf),
+    /// A run without the checkpoint asked for.
+    #[error("{} has no checkpoint at step {step}; give best, last, or one of {there}", run.display())]
+    NoSuchCheckpoint {
+        /// The run.
+        run: PathBuf,
+        /// What was asked for.
+        step: u64,
+        /// Those that there are.
+        there: String,
+    },
+    /// A choice of checkpoints where there is one only.
+    #[error("{} is one model, without checkpoints to choose from; leave --checkpoint out, or give a run's folder", .0.display())]
+    NoChoice(PathBuf),
+    /// Events that cannot be read.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// A checkpoint without the average asked for.
     #[error("{} keeps no {wanted}; it has {}", run.display(), kept.join(", "))]
     NoAverage {
@@ -114,14 +139,23 @@ pub enum ModelError {
 const LARGEST: u64 = 4 << 30;
 
 impl Model {
-    /// Opens a run (its newest whole checkpoint), a checkpoint's folder, an exported model, or imported weights.
+    /// Opens a run (its best checkpoint, else its last), a checkpoint's folder, an exported model, or imported weights.
     ///
     /// `weights` none takes those that the recipe samples with.
     pub fn open(place: &FilePath, weights: Option<Weights>) -> Result<Model, ModelError> {
+        Model::open_at(place, weights, CheckpointChoice::Usual)
+    }
+
+    /// The same with a choice among the checkpoints of a run.
+    pub fn open_at(place: &FilePath, weights: Option<Weights>, choice: CheckpointChoice) -> Result<Model, ModelError> {
+        let asked = !matches!(choice, CheckpointChoice::Usual | CheckpointChoice::Last);
         if place.is_file() {
-            return Model::open_imported(place);
+            return if asked { Err(ModelError::NoChoice(place.into())) } else { Model::open_imported(place) };
         }
         let (root, step) = find_run(place);
+        if asked && (step.is_some() || root.join(WEIGHTS).is_file()) {
+            return Err(ModelError::NoChoice(place.into()));
+        }
         let folder = RunFolder::new(&root);
         if !folder.config().is_file() {
             return Err(ModelError::NoModel(place.into()));
@@ -134,14 +168,14 @@ impl Model {
         let template = Params::<f32>::zeros(&network.graph(1)?.0);
         let mut weights = weights.unwrap_or(recipe.sample.weights);
         let exported = root.join(WEIGHTS);
-        let (params, step) = if step.is_none() && exported.is_file() {
+        let (params, step, checkpoint) = if step.is_none() && exported.is_file() {
             let manifest = checked_manifest(&root)?;
             if let Some(manifest) = &manifest {
                 weights = manifest.weights.parse().unwrap_or(weights);
             }
-            (read_weights(&exported, template)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step))
+            (read_weights(&exported, template)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
         } else {
-            let stored = find_checkpoint(&folder, step)?;
+            let (stored, chosen) = choice::find(&folder, &recipe, step.map_or(choice, CheckpointChoice::Step))?;
             let average = match weights {
                 Weights::Ema(decay) if !recipe.train.ema.contains(&decay) => {
                     let kept = recipe.train.ema.iter().map(|decay| format!("ema-{decay}"));
@@ -151,13 +185,19 @@ impl Model {
                 Weights::Ema(decay) => Some(decay),
                 Weights::Raw => None,
             };
-            (stored.weights(&template, average)?, stored.manifest().step)
+            (stored.weights(&template, average)?, stored.manifest().step, Some(chosen))
         };
         let spectrum = Spectrum::read(folder.fs().as_ref(), &folder.spectrum())?;
         let prediction = recipe.prediction(&path, spectrum.as_ref())?;
         let name = recipe.name.clone();
         let condition = Condition::Time;
-        Ok(Model { name, recipe, path, schedule, prior, network, prediction, condition, params, weights, step })
+        Ok(Model { name, recipe, path, schedule, prior, network, prediction, condition, params, weights, step, checkpoint })
+    }
+
+    /// The step, and which checkpoint that is, in words.
+    pub fn stage(&self) -> String {
+        let chosen = self.checkpoint.as_ref().map_or(String::new(), |chosen| format!(", {chosen}"));
+        format!("step {}{chosen}", self.step)
     }
 }
 
@@ -169,17 +209,6 @@ fn find_run(place: &FilePath) -> (PathBuf, Option<u64>) {
     match (step, place.parent().and_then(FilePath::parent)) {
         (Some(step), Some(run)) if run.join("config.toml").is_file() => (run.into(), Some(step)),
         _ => (place, None),
-    }
-}
-
-fn find_checkpoint(folder: &RunFolder, step: Option<u64>) -> Result<Stored, ModelError> {
-    if !folder.checkpoints().is_dir() {
-        return Err(ModelError::NoCheckpoint(folder.root().into()));
-    }
-    let all = Checkpoints::open(folder.fs(), &folder.checkpoints(), Identity::default(), Retention::default())?;
-    match step {
-        Some(step) => Ok(all.get(step)?),
-        None => all.newest_valid()?.newest.ok_or_else(|| ModelError::NoCheckpoint(folder.root().into())),
     }
 }
 

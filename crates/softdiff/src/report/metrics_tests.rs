@@ -18,6 +18,7 @@ fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluati
     let mut evaluation = Evaluation::new(protocol, "cpu".into());
     evaluation.results.insert("fid".into(), Measured::new(fid));
     evaluation.made = Some(Made {
+        checkpoint: None,
         model: "first".into(),
         step: 100,
         weights: "ema-0.999".into(),

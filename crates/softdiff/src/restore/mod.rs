@@ -19,7 +19,7 @@ mod spread;
 pub use conditioned::Conditioned;
 pub use entry::{Entry, Match};
 pub use estimate::{blur_deviation, noise_deviation};
-pub use observation::{Observation, QUANTISATION};
+pub use observation::{Observation, POOR_FIT, QUANTISATION};
 pub use run::{Restoration, Restored};
 pub use spread::Spread;
 

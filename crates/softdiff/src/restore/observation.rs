@@ -8,6 +8,9 @@ use crate::path::Path;
 /// Deviation of the rounding to 8 bits, for values in [0, 1]: the least noise that a picture has.
 pub const QUANTISATION: f64 = 1.0 / 255.0 / 3.464_101_615_137_754_6;
 
+/// A [misfit](Observation::misfit) above this means that the map, its level, its boundary or the noise is not the picture's.
+pub const POOR_FIT: f64 = 2.0;
+
 /// `y = A x_0 + s e`: the map A, the deviation s of its noise, and y, at the size of the model's images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {

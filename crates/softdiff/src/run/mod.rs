@@ -15,6 +15,7 @@ mod guard;
 mod lock;
 mod meter;
 mod presence;
+mod scores;
 mod session;
 mod signal;
 
@@ -28,5 +29,6 @@ pub use guard::{Diverged, Guard, MOST_SKIPS, Quantity, Spike, Verdict};
 pub use lock::{Holder, RunLock};
 pub use meter::Meter;
 pub use presence::{Memory, Presence};
+pub use scores::Score;
 pub use session::{DeviceMemory, Session, build};
 pub use signal::{StopRequest, StopSignal, Stopped};

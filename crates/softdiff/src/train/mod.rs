@@ -3,6 +3,7 @@
 mod blur_path;
 mod emitted_path;
 mod error;
+mod from;
 mod prepare;
 mod score;
 mod setup;
@@ -13,7 +14,7 @@ pub use blur_path::BlurPath;
 pub use emitted_path::{EmittedPath, HostPath, PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub use error::TrainError;
 pub use prepare::{PrepareError, Prepared, numbers};
-pub use score::{ScoreError, Scorer};
+pub use score::{ScoreError, Scorer, SelectionCost};
 pub use setup::{Evaluation, Preview, Setup, Unwatched, Watcher};
 pub use step::{Noise, Setting, SoftStep, StepInputs, StepLoss};
 pub use trainer::{Finished, train};

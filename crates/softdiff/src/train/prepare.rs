@@ -36,7 +36,8 @@ pub enum PrepareError {
     },
     /// The data set has changed since.
     #[error(
-        "the images of {source_name} are not those the run was begun with; put the old ones back, or begin a new run"
+        "the images of {source_name} are not those the run was begun with; put the old ones back, go on with `softdiff train --out` alone (a run of \
+         an older version ignores EXIF orientation), or begin a new run"
     )]
     OtherData {
         /// What the data set is called.
@@ -215,7 +216,10 @@ fn lasting(recipe: &Recipe) -> String {
     let mut lasting = recipe.clone();
     lasting.train.steps = 1;
     lasting.train.recompute = false;
-    lasting.to_toml()
+    lasting.data.crop = Some(lasting.data.load_options().transform.crop);
+    // Whether it changes the images is seen in their hash.
+    let text = lasting.to_toml();
+    text.lines().filter(|line| !line.starts_with("exif = ")).map(|line| format!("{line}\n")).collect()
 }
 
 /// A run goes on with its own recipe only; it may be made longer.

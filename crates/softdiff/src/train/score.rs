@@ -2,13 +2,18 @@
 
 use super::{Evaluation, Prepared, numbers};
 use crate::inception::Extractor;
-use crate::metrics::{Fid, MetricError, sliced_wasserstein};
+use crate::metrics::{Fid, MetricError, Pictures, sliced_wasserstein};
 use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
+use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
+use serde::Serialize;
 use softdiff_engine::{Device, Params};
+use std::fmt;
 
 /// Images at a time.
 const BATCH: usize = 64;
+/// Images held in double precision: an image depends on its own seed alone.
+const AT_ONCE: usize = 1024;
 const DIRECTIONS: usize = 256;
 
 /// Makes images and measures them.
@@ -25,6 +30,50 @@ pub struct Scorer<'a> {
 enum By {
     SlicedWasserstein,
     Fid(Box<Fid>),
+}
+
+/// What choosing the best checkpoint costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SelectionCost {
+    /// The metric that decides.
+    pub metric: String,
+    /// Checkpoints that are scored.
+    pub checkpoints: u64,
+    /// Images made for each.
+    pub images: usize,
+    /// Evaluations of the network for each image.
+    pub evaluations: usize,
+    /// The cost of all of them, in units of the training itself.
+    pub of_training: f64,
+}
+
+/// A training step on an image costs as much as so many evaluations: one forward, and twice that backward.
+const EVALUATIONS_OF_A_STEP: f64 = 3.0;
+
+impl SelectionCost {
+    /// For a recipe; none if it keeps no best checkpoint.
+    pub fn of(recipe: &Recipe) -> Result<Option<SelectionCost>, SamplerError> {
+        let (train, checkpoint) = (&recipe.train, &recipe.checkpoint);
+        if checkpoint.keep_best == 0 {
+            return Ok(None);
+        }
+        let (metric, images) = (checkpoint.metric.clone(), checkpoint.images);
+        let (checkpoints, evaluations) = (train.steps.div_ceil(checkpoint.every), recipe.sample.evaluations()?);
+        let trained = train.steps as f64 * train.batch as f64 * EVALUATIONS_OF_A_STEP;
+        let of_training = checkpoints as f64 * images as f64 * evaluations as f64 / trained.max(1.0);
+        Ok(Some(SelectionCost { metric, checkpoints, images, evaluations, of_training }))
+    }
+}
+
+impl fmt::Display for SelectionCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SelectionCost { metric, checkpoints, images, evaluations, of_training } = self;
+        write!(
+            f,
+            "best of {checkpoints} checkpoints by {metric}: {images} images each in {evaluations} evaluations of the \
+             network, some {of_training:.2} times the cost of the training itself"
+        )
+    }
 }
 
 /// Why weights could not be scored.
@@ -54,7 +103,13 @@ impl<'a> Scorer<'a> {
         let (checkpoint, sample) = (&prepared.recipe.checkpoint, &prepared.recipe.sample);
         let by = match (checkpoint.metric.as_str(), network) {
             ("sliced-wasserstein", _) => By::SlicedWasserstein,
-            ("fid", Some(network)) => By::Fid(Box::new(Fid::new(network, &prepared.dataset)?)),
+            ("fid", Some(network)) => {
+                let data = &prepared.recipe.data;
+                let name = std::path::Path::new(&data.source).file_name().unwrap_or_default().to_string_lossy();
+                let transform = data.load_options().transform;
+                let pictures = Pictures::of(&prepared.dataset, &name, data.split, &transform);
+                By::Fid(Box::new(Fid::cached(network, &prepared.dataset, pictures)?))
+            }
             ("fid", None) => return Err(ScoreError::NoNetwork),
             (other, _) => return Err(ScoreError::Unknown(other.to_owned())),
         };
@@ -80,7 +135,10 @@ impl<'a> Scorer<'a> {
         let (sampler, sampling) = (self.sampler.as_ref(), &self.sampling);
         let seeds: Vec<u64> = (0..self.images as u64).collect();
         let generation = Generation { path, prior, sampler, sampling, batch: BATCH };
-        let images = to_bytes(&generation.images(denoiser, &seeds, &mut |_, _| {})?);
+        let mut images = Vec::with_capacity(self.images * dataset.picture_size());
+        for part in seeds.chunks(AT_ONCE) {
+            images.extend(to_bytes(&generation.images(denoiser, part, &mut |_, _| {})?));
+        }
         let value = match &mut self.by {
             By::SlicedWasserstein => {
                 let size = dataset.picture_size();

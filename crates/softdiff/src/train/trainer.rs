@@ -1,19 +1,18 @@
 //! The training loop, the only one. What is drawn is a function of seed and step, so a resumed run equals an
 //! uninterrupted one bit for bit, whatever was killed in between.
 
+use super::from;
 use super::setup::{Evaluation, Preview, Setup, Watcher};
 use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
 use crate::image::grid;
-use crate::model::{Condition, Generation, Model, NetworkDenoiser, Predictor, to_bytes};
+use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
-use softdiff_engine::{Device, Graph, Params};
+use softdiff_engine::{Device, Params};
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::path::Path;
 use std::time::Instant;
 
 /// A run that reached its last step.
@@ -86,13 +85,10 @@ impl<'a> Trainer<'a> {
                 stored.check_belongs_to(&setup.identity)?;
                 stored.restore(&Params::zeros(&step.graph), &setup.adam)?
             }
-            None => {
-                let params = match &setup.from {
-                    Some(place) => weights_of(place, &step.graph)?,
-                    None => Params::initialise(&step.graph, setup.seed),
-                };
-                TrainingState::new(params, setup.adam.clone())
-            }
+            None => match &setup.from {
+                Some(place) => from::begin(place, &step.graph, &setup.adam, watcher)?,
+                None => TrainingState::new(Params::initialise(&step.graph, setup.seed), setup.adam.clone()),
+            },
         };
         checkpoints.preflight(&state)?;
         let last_good = found.newest.as_ref().map(|stored| folder_name(stored.manifest().step));
@@ -326,18 +322,6 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// The weights of another run or model, for this graph.
-fn weights_of(place: &Path, graph: &Graph) -> Result<Params<f32>, TrainError> {
-    let failed = |source: Box<dyn Error + Send + Sync>| TrainError::From { place: place.into(), source };
-    let model = Model::open(place, None).map_err(|error| failed(error.into()))?;
-    let mut params = Params::zeros(graph);
-    for spec in params.specs().to_vec() {
-        let values = model.params.get(&spec.name).and_then(|values| params.set(&spec.name, &spec.shape, values));
-        values.map_err(|error| failed(error.into()))?;
-    }
-    Ok(params)
-}
-
 /// The step's graph for parts of `batch` images.
 fn step_of(setup: &Setup, batch: usize) -> Result<SoftStep, TrainError> {
     let (shape, network) = (setup.path.shape(), &setup.network);
@@ -368,20 +352,6 @@ fn describe(found: &Found, watcher: &mut dyn Watcher) {
 
 /// What the deciding metric was at earlier checkpoints.
 fn scores(setup: &Setup, folder: &RunFolder, resumed: Option<u64>) -> Result<BTreeMap<u64, f64>, TrainError> {
-    let mut scores = BTreeMap::new();
-    if let (Some(last), Some(wanted)) = (resumed, &setup.best_by) {
-        for event in folder.read_events()? {
-            match event {
-                Ok(Event { step, kind: EventKind::Evaluation { metric, value, .. } }) if step <= last => {
-                    if metric == *wanted {
-                        scores.insert(step, value);
-                    }
-                }
-                Ok(_) => {}
-                // A torn end is mended when the stream is continued.
-                Err(_) => break,
-            }
-        }
-    }
-    Ok(scores)
+    let (Some(last), Some(metric)) = (resumed, &setup.best_by) else { return Ok(BTreeMap::new()) };
+    Ok(folder.scores(metric)?.range(..=last).map(|(step, score)| (*step, score.value)).collect())
 }

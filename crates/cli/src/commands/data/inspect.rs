@@ -1,12 +1,12 @@
 //! `softdiff data inspect`: what is in a data set, as text, JSON and a picture.
 
-use super::{Part, explain_opening};
+use super::{ExifFlag, Part, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::{Value, json};
-use softdiff::data::{Crop, Skipped, Source, Survey, Transform};
+use softdiff::data::{Crop, Exif, Skipped, Source, Survey, Transform};
 use softdiff::image::grid;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub struct Inspect {
     /// Which part of a set that has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
     split: Part,
+    #[command(flatten)]
+    exif: ExifFlag,
     /// Write a PNG of 64 pictures, evenly spread over the set.
     #[arg(long, value_name = "FILE")]
     grid: Option<PathBuf>,
@@ -43,10 +45,10 @@ impl Inspect {
     pub fn run(self, json: bool) -> Outcome {
         let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
         let progress = Progress::new("decoding", "pictures");
-        let survey = Survey::of(&source, &|done, total| progress.update(done, total));
+        let survey = Survey::of(&source, self.exif.into(), &|done, total| progress.update(done, total));
         drop(progress);
         if let Some(file) = &self.grid {
-            write_grid(&source, &survey, file)?;
+            write_grid(&source, &survey, self.exif.into(), file)?;
         }
         let mut out = io::stdout().lock();
         let printed =
@@ -161,7 +163,7 @@ fn classes(source: &Source, survey: &Survey) -> String {
 }
 
 /// Pictures evenly spread over the set, all made the size that most have.
-fn write_grid(source: &Source, survey: &Survey, file: &Path) -> Outcome {
+fn write_grid(source: &Source, survey: &Survey, exif: Exif, file: &Path) -> Outcome {
     let Some((width, height)) = survey.usual_size() else {
         return Err(Failure::new("no picture could be decoded, so there is no grid").hint("run again without --grid"));
     };
@@ -173,7 +175,7 @@ fn write_grid(source: &Source, survey: &Survey, file: &Path) -> Outcome {
     let count = source.len().min(GRID_PICTURES);
     let chosen = (0..count).map(|number| number * source.len() / count);
     let pictures: Vec<u8> = chosen
-        .filter_map(|index| source.read(index).and_then(|picture| transform.apply(picture)).ok())
+        .filter_map(|index| source.read(index, exif).and_then(|picture| transform.apply(picture)).ok())
         .flat_map(|picture| picture.pixels)
         .collect();
     let columns = grid::square_columns(count);

@@ -1,20 +1,21 @@
 //! `softdiff data prepare`: any data set as one npz of pictures of one size.
 
-use super::{Part, explain, explain_opening};
+use super::{ExifFlag, Part, explain, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use softdiff::data::{Crop, Dataset, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
+use softdiff::data::{Crop, Dataset, Exif, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
 use softdiff::hash;
 use softdiff::image::MAX_SIDE;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
-Example: faces as everybody trains on them, then a test part in grey.
+Example: faces as everybody trains on them, a test part in grey, photographs as they are stored.
   softdiff data prepare img_align_celeba.zip --out celeba64.npz --size 64 --crop celeba
   softdiff data prepare cifar-10-binary.tar.gz --out cifar-test.npz --split test --channels grey
+  softdiff data prepare photos/ --out photos64.npz --size 64 --ignore-exif
 
 The result holds images (uint8, n x height x width x channels) and labels if there are any; np.load reads it, and so does
 every softdiff command that takes a data set. The same input gives the same bytes.";
@@ -46,6 +47,8 @@ pub struct Prepare {
     /// Take only the first N pictures.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    #[command(flatten)]
+    exif: ExifFlag,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
@@ -107,6 +110,7 @@ impl Prepare {
             "source": self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy(),
             "crop": crop.to_string(),
             "size": size.map(|(width, height)| [width, height]),
+            "exif": options.exif == Exif::Apply,
             "version": env!("CARGO_PKG_VERSION"),
         });
         atomic_file::write(&self.out, |file| write_npz(file, &dataset, &origin)).map_err(|error| {
@@ -118,14 +122,14 @@ impl Prepare {
     }
 
     fn options(&self) -> LoadOptions {
-        let crop = self.crop.unwrap_or(if self.size.is_some() { Crop::Centre } else { Crop::None });
+        let crop = Crop::or_usual(self.crop, self.size);
         let channels = self.channels.map(Channels::count);
         let on_bad = match self.on_bad {
             Policy::Fail => OnBad::Fail,
             Policy::Skip => OnBad::Skip,
         };
         let limit = self.limit.map(|limit| limit as usize);
-        LoadOptions { transform: Transform { crop, size: self.size, channels }, on_bad, limit }
+        LoadOptions { exif: self.exif.into(), transform: Transform { crop, size: self.size, channels }, on_bad, limit }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The two sets of pictures: the generated ones, and what they are measured against.
 
-use crate::commands::data::{Channels, Part, explain, explain_opening, parse_size};
+use crate::commands::data::{Channels, ExifFlag, Part, explain, explain_opening, parse_size};
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use clap::Args;
@@ -27,6 +27,8 @@ pub struct SetFlags {
     /// Convert both to grey or RGB.
     #[arg(long, value_enum)]
     channels: Option<Channels>,
+    #[command(flatten)]
+    exif: ExifFlag,
     /// Which part of the generated set, if it has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
     split: Part,
@@ -93,8 +95,8 @@ impl SetFlags {
 
     fn set(&self, path: &Path, split: Split, limit: Option<u32>) -> Result<Set, Failure> {
         let source = Source::open_split(path, split).map_err(explain_opening)?;
-        let first = source.read(0).ok().map(|picture| (picture.width, picture.height));
-        let crop = self.crop.unwrap_or(if self.size.is_some() { Crop::Centre } else { Crop::None });
+        let first = source.read(0, self.exif.into()).ok().map(|picture| (picture.width, picture.height));
+        let crop = Crop::or_usual(self.crop, self.size);
         let channels = self.channels.map(Channels::count);
         // Generated pictures usually have the size already, and must not be cropped again.
         let transform = if self.size.is_some() && first == self.size {
@@ -102,7 +104,12 @@ impl SetFlags {
         } else {
             Transform { crop, size: self.size, channels }
         };
-        let options = LoadOptions { transform, limit: limit.map(|limit| limit as usize), ..LoadOptions::default() };
+        let options = LoadOptions {
+            exif: self.exif.into(),
+            transform,
+            limit: limit.map(|limit| limit as usize),
+            ..LoadOptions::default()
+        };
         let progress = Progress::new("decoding", "pictures");
         let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
         let pictures = Pictures::of(&dataset, &name(path), split, &transform);

@@ -1,7 +1,7 @@
 //! Models that other experiments of the same folder have trained: most of the paper's tables ask about the same blur model.
 
 use softdiff::experiment::EXPERIMENTS;
-use softdiff::model::Model;
+use softdiff::model::{CheckpointChoice, Model};
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
 use std::path::{Path, PathBuf};
@@ -32,5 +32,5 @@ fn is_of(run: &Path, recipe: &Recipe) -> bool {
     }
     let Ok(other) = Recipe::read(&config, &[]) else { return false };
     let same = Recipe { name: recipe.name.clone(), ..other } == *recipe;
-    same && Model::open(run, None).is_ok_and(|model| model.step == recipe.train.steps)
+    same && Model::open_at(run, None, CheckpointChoice::Last).is_ok_and(|model| model.step == recipe.train.steps)
 }

@@ -45,9 +45,11 @@ pub fn entries(
     let mut entries: Vec<Entry> = Vec::new();
     for source in &sources {
         for variant in experiment.variants {
-            // Measurements come at the end, from the last checkpoint.
-            let mut all =
-                ["preview.every=false", "checkpoint.keep_best=0", "checkpoint.keep_last=1"].map(String::from).to_vec();
+            let mut all = ["preview.every=false", "checkpoint.keep_last=1"].map(String::from).to_vec();
+            // The paper measures its best checkpoint; at smaller budgets choosing one would cost more than the training.
+            if !matches!(budget, Budget::Paper) {
+                all.push("checkpoint.keep_best=0".into());
+            }
             all.extend(source.map(|source| format!("data.source={}", serde_json::json!(source))));
             all.extend_from_slice(sets);
             all.extend(variant.sets.iter().map(|set| (*set).to_owned()));

@@ -11,7 +11,7 @@ use crate::diagnostics::{Failure, Outcome};
 use softdiff::engine::Device;
 use softdiff::experiment::{Experiment, Setting, Show};
 use softdiff::inception::Inception;
-use softdiff::model::Model;
+use softdiff::model::{CheckpointChoice, Model};
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::schedule::Schedule;
@@ -123,10 +123,11 @@ impl Job {
 
     /// Measures a model where it was not yet, and draws what belongs to it.
     fn measure(&self, entry: &Entry, run: &Path, reference: &mut Reference, results: &mut Results) -> Outcome {
-        let model = Model::open(run, None)?;
-        if model.step != results.steps {
-            return Err(self.too_long(model.step, results.steps));
+        let last = Model::open_at(run, None, CheckpointChoice::Last)?.step;
+        if last != results.steps {
+            return Err(self.too_long(last, results.steps));
         }
+        let model = Model::open(run, None)?;
         let shape = model.path.shape();
         for setting in entry.variant.settings {
             let section = sampling(entry, setting);

@@ -1,8 +1,8 @@
 //! From a picture and what happened to it to an observation.
 
-use super::task::{Edge, Kind, Task, TaskFlags, fitted, with_channels};
+use super::task::{Kind, Task, TaskFlags, fitted, with_channels};
 use crate::diagnostics::Failure;
-use softdiff::corruption::{Boundary, Corruption, Direction, Grey, Shape};
+use softdiff::corruption::{Boundary, Direction, Grey, Shape};
 use softdiff::model::{Model, to_bytes};
 use softdiff::random::Stream;
 use softdiff::recipe::CorruptionSection;
@@ -13,6 +13,8 @@ pub struct Seen {
     pub task: &'static str,
     pub observation: Observation,
     pub level: Option<f64>,
+    /// What a blur saw beyond the border.
+    pub boundary: Option<Boundary>,
     /// Set where the time was given.
     pub time: Option<f64>,
     /// The picture before it was degraded here.
@@ -31,6 +33,9 @@ impl TaskFlags {
     ) -> Result<Seen, Failure> {
         let shape = model.path.shape();
         let task = self.task.unwrap_or_else(|| self.guess(found, shape));
+        if self.time.is_none() {
+            self.check(task, model.recipe.path.corruption(), degrade)?;
+        }
         if task == Task::Inpaint && known.is_none() {
             return Err(Failure::new("there is no mask").hint("give --mask, a picture that is white where to fill in"));
         }
@@ -82,6 +87,7 @@ impl TaskFlags {
             task,
             observation,
             level,
+            boundary: None,
             time: self.time,
             truth: None,
             noise_estimated: noise.is_none(),
@@ -99,7 +105,7 @@ impl TaskFlags {
                 Ok(Seen { noise_estimated: false, ..seen("inpaint", observation, None) })
             }
             Task::SuperResolve => {
-                let factor = self.factor.max(1);
+                let factor = self.factor.unwrap_or(4).max(1);
                 let small = match clean {
                     true => Shape::new(shape.height / factor, shape.width / factor, shape.channels),
                     false => Shape::new(found.height, found.width, shape.channels),
@@ -135,40 +141,52 @@ impl TaskFlags {
                     }
                     _ => blur_deviation(shape, &values, noise)?,
                 };
-                let corruption = self.corruption(model, shape, level)?;
-                let map = corruption.at(level)?;
-                let name =
-                    if self.corruption.is_some_and(|kind| kind == Kind::Custom) { "undo a map" } else { "deblur" };
-                Ok(seen(name, Observation::new(shape, map, noise, values)?, Some(level)))
+                let section = self.corruption(model, level, clean);
+                let boundary = match section {
+                    CorruptionSection::Blur { boundary, .. } | CorruptionSection::Motion { boundary, .. } => {
+                        Some(boundary)
+                    }
+                    _ => None,
+                };
+                let map = section.build(shape)?.at(level)?;
+                let name = if self.corruption == Some(Kind::Custom) { "undo a map" } else { "deblur" };
+                let observation = Observation::new(shape, map, noise, values)?;
+                Ok(Seen { boundary, ..seen(name, observation, Some(level)) })
             }
         }
     }
 
     /// The corruption asked for, else the model's own where it blurs, else a blur.
-    fn corruption(&self, model: &Model, shape: Shape, level: f64) -> Result<Box<dyn Corruption>, Failure> {
-        let boundary = match self.boundary {
-            Edge::Zero => Boundary::Zero,
-            Edge::Reflect => Boundary::Reflect,
-            Edge::Periodic => Boundary::Periodic,
-        };
+    ///
+    /// A picture `degraded_here` was blurred by the model's own blur. Any other was blurred by another program, and those
+    /// mirror the image at its border or repeat its outer pixels, which is much the same.
+    fn corruption(&self, model: &Model, level: f64, degraded_here: bool) -> CorruptionSection {
+        let asked = self.boundary.map(Boundary::from);
+        let boundary = |own: Boundary| asked.unwrap_or(if degraded_here { own } else { Boundary::Reflect });
         let largest = Some(level.max(f64::MIN_POSITIVE));
-        let direction = if self.vertical { Direction::Vertical } else { Direction::Horizontal };
-        let section = match (self.corruption, model.recipe.path.corruption()) {
+        let down = self.vertical.then_some(Direction::Vertical);
+        match (self.corruption, model.recipe.path.corruption()) {
             (Some(Kind::Heat), _) => CorruptionSection::Heat { largest, floor: 0.0 },
-            (Some(Kind::Motion), _) => CorruptionSection::Motion { largest, direction, boundary },
+            (Some(Kind::Motion), _) => CorruptionSection::Motion {
+                largest,
+                direction: down.unwrap_or(Direction::Horizontal),
+                boundary: boundary(Boundary::Reflect),
+            },
             (Some(Kind::Custom), _) => {
                 let map = self.map.as_deref().unwrap_or("".as_ref());
                 CorruptionSection::Custom { map: map.to_string_lossy().into_owned() }
             }
-            (None, Some(CorruptionSection::Blur { boundary, .. })) => {
-                CorruptionSection::Blur { largest, boundary: *boundary }
+            (None, Some(CorruptionSection::Blur { boundary: own, .. })) => {
+                CorruptionSection::Blur { largest, boundary: boundary(*own) }
             }
-            (None, Some(CorruptionSection::Heat { floor, .. })) => CorruptionSection::Heat { largest, floor: *floor },
-            (None, Some(CorruptionSection::Motion { direction, boundary, .. })) => {
-                CorruptionSection::Motion { largest, direction: *direction, boundary: *boundary }
+            // Heat mirrors the image at its border.
+            (None, Some(CorruptionSection::Heat { floor, .. })) if boundary(Boundary::Reflect) == Boundary::Reflect => {
+                CorruptionSection::Heat { largest, floor: *floor }
             }
-            _ => CorruptionSection::Blur { largest, boundary },
-        };
-        Ok(section.build(shape)?)
+            (None, Some(CorruptionSection::Motion { direction, boundary: own, .. })) => {
+                CorruptionSection::Motion { largest, direction: down.unwrap_or(*direction), boundary: boundary(*own) }
+            }
+            _ => CorruptionSection::Blur { largest, boundary: boundary(Boundary::Reflect) },
+        }
     }
 }

@@ -4,7 +4,9 @@ use crate::commands::pictures;
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use softdiff::corruption::Shape;
+use softdiff::corruption::{Boundary, Shape};
+use softdiff::recipe::CorruptionSection;
+use softdiff::restore::POOR_FIT;
 use std::path::{Path, PathBuf};
 
 /// What happened to the picture.
@@ -14,7 +16,7 @@ pub struct TaskFlags {
     #[arg(long, value_enum)]
     pub task: Option<Task>,
     /// Enter the model's path at this time, from 0 to 1: the picture is corrupted as the path is there.
-    #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "mask"])]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "boundary", "vertical", "map", "mask", "factor"])]
     pub time: Option<f64>,
     /// The corruption to undo, if not the model's own.
     #[arg(long, value_enum)]
@@ -22,9 +24,9 @@ pub struct TaskFlags {
     /// Its strength: pixels of blur or motion; told from the picture where it can be.
     #[arg(long, allow_negative_numbers = true)]
     pub level: Option<f64>,
-    /// What the corruption sees beyond the border.
-    #[arg(long, value_enum, default_value_t = Edge::Reflect)]
-    pub boundary: Edge,
+    /// What the blur saw beyond the border; if not given, the mirrored image, or with --degrade what the model's blur sees.
+    #[arg(long, value_enum)]
+    pub boundary: Option<Edge>,
     /// Whether motion runs down the picture, not across.
     #[arg(long)]
     pub vertical: bool,
@@ -34,9 +36,9 @@ pub struct TaskFlags {
     /// A picture whose white pixels are missing and to be filled in.
     #[arg(long, value_name = "FILE")]
     pub mask: Option<PathBuf>,
-    /// How many times smaller --degrade makes the picture to super-resolve.
-    #[arg(long, default_value_t = 4, value_name = "N")]
-    pub factor: usize,
+    /// How many times smaller --degrade makes the picture to super-resolve; 4 if not given.
+    #[arg(long, value_name = "N")]
+    pub factor: Option<usize>,
     /// Deviation of the noise in the picture, for values from 0 to 1; told from the picture where it can be.
     #[arg(long, allow_negative_numbers = true)]
     pub noise: Option<f64>,
@@ -70,12 +72,25 @@ pub enum Kind {
 }
 
 /// Beyond the border.
-#[derive(Clone, Copy, Default, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Edge {
+    /// Black, as in the paper.
     Zero,
-    #[default]
+    /// The mirrored image, or one much like it: what other programs do.
     Reflect,
+    /// The opposite side.
     Periodic,
+}
+
+impl From<Edge> for Boundary {
+    fn from(edge: Edge) -> Boundary {
+        match edge {
+            Edge::Zero => Boundary::Zero,
+            Edge::Reflect => Boundary::Reflect,
+            Edge::Periodic => Boundary::Periodic,
+        }
+    }
 }
 
 impl TaskFlags {
@@ -84,6 +99,54 @@ impl TaskFlags {
         let Some(file) = &self.mask else { return Ok(None) };
         known(&fitting(file, 0, Shape { channels: 1, ..shape })?, &file.display().to_string()).map(Some)
     }
+
+    /// Refuses a flag that would change nothing; `own` is the model's corruption.
+    pub fn check(&self, task: Task, own: Option<&CorruptionSection>, degrade: bool) -> Result<(), Failure> {
+        let deblur = task == Task::Deblur;
+        let fits = match self.corruption {
+            None => true,
+            Some(Kind::Pixelation) => task == Task::SuperResolve,
+            Some(Kind::Decolourisation) => task == Task::Colourise,
+            Some(_) => deblur,
+        };
+        let moves = match self.corruption {
+            None => matches!(own, Some(CorruptionSection::Motion { .. })),
+            kind => kind == Some(Kind::Motion),
+        };
+        let edged = match self.corruption {
+            Some(Kind::Custom) => false,
+            Some(Kind::Heat) => self.boundary == Some(Edge::Reflect),
+            _ => deblur,
+        };
+        for (flag, given, used) in [
+            ("--corruption", self.corruption.is_some(), fits),
+            ("--level", self.level.is_some(), deblur),
+            ("--boundary", self.boundary.is_some(), edged),
+            ("--vertical", self.vertical, deblur && moves),
+            ("--map", self.map.is_some(), self.corruption == Some(Kind::Custom)),
+            ("--mask", self.mask.is_some(), task == Task::Inpaint),
+            ("--factor", self.factor.is_some(), degrade && task == Task::SuperResolve),
+        ] {
+            if given && !used {
+                let failure = Failure::new(format!("{flag} has no effect on this task and corruption"));
+                return Err(failure.hint("leave it out, or give the --task and --corruption it belongs to"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What to say of a restored image that does not explain the picture, and what to do about it.
+pub fn poor_fit(misfit: f64, free: bool) -> Option<(String, &'static str)> {
+    let problem = format!(
+        "the restored image, degraded again, differs from the picture by {misfit:.1} times its noise (about 1 is expected): \
+         do not trust it"
+    );
+    let remedy = match free {
+        true => "leave --free out, so that the picture is taken into account at every step",
+        false => "the picture was degraded in another way; try another --boundary, --level, --noise or --corruption",
+    };
+    (misfit > POOR_FIT).then_some((problem, remedy))
 }
 
 /// A picture of the model's size, in its colours.

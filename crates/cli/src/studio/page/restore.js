@@ -76,10 +76,11 @@ function ask() {
 }
 
 async function start() {
-  const { model, task: kind, level, factor, samples, steps, degrade } = form.elements;
+  const { model, task: kind, level, boundary, factor, samples, steps, degrade } = form.elements;
   const order = {
     model: model.value, picture: form.elements["restore-picture"].value, task: kind.value,
     level: kind.value === "deblur" && level.value !== "" ? +level.value : null,
+    boundary: kind.value === "deblur" && boundary.value !== "" ? boundary.value : null,
     factor: kind.value === "super-resolve" ? +factor.value : null, hole: kind.value === "inpaint" ? hole() : null,
     degrade: degrade.checked, samples: +samples.value, steps: +steps.value,
   };

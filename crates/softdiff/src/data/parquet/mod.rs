@@ -10,10 +10,10 @@ mod hybrid;
 mod snappy;
 mod thrift;
 
-use super::pictures::{Chain, Opened, Pictures};
+use super::pictures::{Chain, Exif, Opened, Pictures};
 use super::source::read_within;
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURE_BYTES, Split};
-use crate::image::{self, Picture};
+use crate::image::Picture;
 use column::Slice;
 use footer::Footer;
 use std::path::{Path, PathBuf};
@@ -123,12 +123,12 @@ impl Pictures for File {
         self.labels.as_ref()?.get(index).copied()
     }
 
-    fn read(&self, index: usize) -> Result<Picture, FileError> {
+    fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         let bytes = self.pictures.get(index).and_then(|slice| slice.as_ref()).map(Slice::bytes);
         let bytes = bytes.ok_or_else(|| damaged("a row without picture bytes"))?;
         if bytes.len() as u64 > MAX_PICTURE_BYTES {
             return Err(FileError::TooLarge { bytes: bytes.len() as u64, limit: MAX_PICTURE_BYTES });
         }
-        Ok(image::decode(bytes)?)
+        exif.decode(bytes)
     }
 }

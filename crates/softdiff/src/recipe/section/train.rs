@@ -21,7 +21,7 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 /// | key | default | meaning |
 /// |---|---|---|
 /// | `steps` | `1_000_000` | updates to do |
-/// | `from` | `false` | a run or model whose weights to begin with |
+/// | `from` | `false` | a run, model or imported file whose weights to begin with; with those of an import come its average and Adam's moments |
 /// | `batch` | `128` | images per update, 1 to 65536 |
 /// | `accumulate` | `1` | parts in which a batch is computed, each a whole fraction of it |
 /// | `recompute` | `false` | compute cheap results again for the gradients: the same result in less memory, slower |
