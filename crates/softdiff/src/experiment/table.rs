@@ -19,7 +19,8 @@ const fn model(name: &'static str, sets: &'static [&'static str], settings: &'st
 
 /// The base recipe as it is.
 const SAME: &[&str] = &[];
-const VE: &[&str] = &["path=", "schedule=", "prior=", "path.kind=ve", "path.smallest=0.01", "path.largest=50"];
+/// With score_sde's largest noise for the size of the images.
+const VE: &[&str] = &["path=", "schedule=", "prior=", "path.kind=ve", "path.smallest=0.01"];
 const VP: &[&str] = &["path=", "schedule=", "prior=", "path.kind=vp"];
 const SUB_VP: &[&str] = &["path=", "schedule=", "prior=", "path.kind=sub-vp"];
 const MASKING: &[&str] = &[
@@ -31,7 +32,8 @@ const MASKING: &[&str] = &[
     "schedule.method=straight",
     "prior.kind=noise",
 ];
-const MSE_MATCHED: &[&str] = &["schedule.method=mse-matched"];
+/// With its own number of knots.
+const MSE_MATCHED: &[&str] = &["schedule.method=mse-matched", "schedule.knots="];
 const SIMULTANEOUS: &[&str] = &["path.noise_stage=", "path.kind=simultaneous"];
 
 const BEST: &str = "1.85 at 280 steps";
