@@ -187,6 +187,11 @@ impl Path {
         self.stages[0].0.shape()
     }
 
+    /// The corruptions in the order they are applied, each with its level over time.
+    pub fn stages(&self) -> impl ExactSizeIterator<Item = (&dyn Corruption, &LevelSchedule)> {
+        self.stages.iter().map(|(corruption, level)| (&**corruption, level))
+    }
+
     /// The noise.
     pub fn noise(&self) -> Noise {
         self.noise
