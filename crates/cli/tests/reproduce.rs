@@ -25,7 +25,7 @@ fn read(path: String) -> String {
 fn every_experiment_is_listed_and_a_slip_is_answered_with_the_nearest() {
     let listed = done(&["reproduce", "list"]);
     let names = listed.lines().filter(|line| !line.starts_with(' ')).count();
-    assert!(names == 12 && listed.contains("Table 1") && listed.contains("4 trainings, 6 measurements"), "{listed}");
+    assert!(names == 13 && listed.contains("Table 1") && listed.contains("4 trainings, 6 measurements"), "{listed}");
     let failed = softdiff(&["reproduce", "sampler-abalation"]);
     let said = text(&failed.stderr);
     assert!(failed.status.code() == Some(1) && said.contains("hint: did you mean sampler-ablation?"), "{said}");
@@ -103,6 +103,27 @@ fn minutes_become_a_number_of_steps_that_a_second_run_keeps() {
     assert!(all.len() == 3 && all.iter().all(|row| row["train_steps"] == steps));
     let again = reproduce("noise-magnitude", &out, &flags);
     assert_eq!((&again["steps"], &again["rows"]), (&first["steps"], &first["rows"]));
+}
+
+/// The paper's order, without any training: fewer steps along the shortest path do what many do along matched levels.
+#[test]
+fn with_the_exact_denoiser_280_steps_of_the_shortest_path_are_worth_1000_of_the_matched_one() {
+    let scratch = Scratch::new("reproduce-oracle");
+    let out = scratch.path("out");
+    let results = reproduce("schedule-oracle", &out, &["--set=data.limit=500", "--set=schedule.images=100"]);
+    let rows = results["rows"].as_array().unwrap();
+    let at = |variant: &str, steps: u64| {
+        let row = rows.iter().find(|row| row["variant"] == variant && row["sampler_steps"] == steps).unwrap();
+        assert_eq!((row["metric"].as_str(), row["train_steps"].as_u64()), (Some("exact-w2"), Some(0)));
+        row["value"].as_f64().unwrap()
+    };
+    for steps in [50, 100, 280] {
+        assert!(3.0 * at("shortest-path", steps) < at("mse-matched", steps), "{rows:?}");
+    }
+    assert!(at("shortest-path", 280) < at("mse-matched", 1000), "{rows:?}");
+    assert!(read(format!("{out}/schedule-oracle/results.md")).contains("W2 to the true Gaussian"));
+    assert!(read(format!("{out}/schedule-oracle/report.html")).contains("exact denoiser"));
+    assert!(!std::path::Path::new(&format!("{out}/schedule-oracle/shortest-path/events.jsonl")).exists());
 }
 
 #[test]

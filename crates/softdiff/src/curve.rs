@@ -103,6 +103,11 @@ impl Curve {
         Self::new((0..values.len()).map(|i| i as f64 / last).collect(), values, interpolation)
     }
 
+    /// How many knots it has.
+    pub fn knots(&self) -> usize {
+        self.positions.len()
+    }
+
     /// The value at x.
     pub fn value(&self, x: f64) -> f64 {
         self.evaluate(x).0

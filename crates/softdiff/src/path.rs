@@ -2,7 +2,7 @@
 
 use crate::corruption::{Corruption, CorruptionError, Fading, HeatDissipation, LinearMap, Shape, Unchanged};
 use crate::curve::{Curve, CurveError, Interpolation};
-use crate::noise::{Alpha, NOISE_STAGE, Noise, NoiseError};
+use crate::noise::{Alpha, NOISE_STAGE, Noise, NoiseError, PAPER_LARGEST, PAPER_SMALLEST};
 use std::f64::consts::{FRAC_PI_2, PI};
 
 /// How the level of a corruption runs with time.
@@ -132,15 +132,16 @@ impl Path {
         Self::new(vec![(corruption, LevelSchedule::Curve { curve, start: NOISE_STAGE })], Noise::PAPER)
     }
 
-    /// The paper's ablation: noise and corruption grow together (appendix, "Noise changing throughout the diffusion").
+    /// The paper's ablation: the corruption as in [`Path::two_stage`], the noise growing over all of the time (appendix,
+    /// "Noise changing throughout the diffusion": "we keep the blur parameters the same").
     pub fn simultaneous(
         corruption: Box<dyn Corruption>,
         knots: Vec<f64>,
         interpolation: Interpolation,
     ) -> Result<Self, PathError> {
         let curve = Curve::uniform(knots, interpolation)?;
-        let noise = Noise::Geometric { smallest: 0.01, largest: 0.1, until: 1.0 };
-        Self::new(vec![(corruption, LevelSchedule::Curve { curve, start: 0.0 })], noise)
+        let noise = Noise::Geometric { smallest: PAPER_SMALLEST, largest: PAPER_LARGEST, until: 1.0 };
+        Self::new(vec![(corruption, LevelSchedule::Curve { curve, start: NOISE_STAGE })], noise)
     }
 
     /// C = I and geometric noise: the VE diffusion (section 2).
@@ -184,6 +185,11 @@ impl Path {
     /// The images it acts on.
     pub fn shape(&self) -> Shape {
         self.stages[0].0.shape()
+    }
+
+    /// The corruptions in the order they are applied, each with its level over time.
+    pub fn stages(&self) -> impl ExactSizeIterator<Item = (&dyn Corruption, &LevelSchedule)> {
+        self.stages.iter().map(|(corruption, level)| (&**corruption, level))
     }
 
     /// The noise.
@@ -304,6 +310,17 @@ mod tests {
         assert_eq!((path.level(0.18).unwrap(), path.level(1.0).unwrap()), (0.01, 4.0));
         assert_eq!((path.at(0.18).unwrap().sigma, path.at(0.7).unwrap().sigma), (0.1, 0.1));
         assert!((path.level(0.18 + 0.82 / 4.0).unwrap() - 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn simultaneous_noise_leaves_the_levels_of_the_two_stages_as_they_are() {
+        let paths = every_path();
+        for t in [0.0, 0.1, 0.18, 0.25, 0.5, 0.83, 1.0] {
+            // Both monotone cubic.
+            assert_eq!(paths[1].1.level(t).unwrap(), paths[2].1.level(t).unwrap(), "at {t}");
+            let sigma = paths[2].1.at(t).unwrap().sigma;
+            assert!((sigma - 0.01 * 10f64.powf(t)).abs() < 1e-15, "at {t}: {sigma}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use softdiff::objective::*;
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::sampler::{Denoiser, GaussianPart, Oracle};
-use softdiff::train::{EmittedPath, HostPath, Noise, PathTable, Setting, StepLoss, TableError};
+use softdiff::train::{EmittedPath, HostPath, Noise, PathTable, Setting, StepLoss};
 
 const SHAPE: Shape = Shape { height: 5, width: 5, channels: 3 };
 
@@ -270,13 +270,6 @@ fn a_table_is_exact_at_its_rows_and_close_between_them() {
             }
         }
     }
-    let large = Shape::new(32, 32, 3);
-    let dense = softdiff::corruption::Custom::new(large, LinearMap::Dense(Matrix::identity(3072))).unwrap();
-    let level = LevelSchedule::Curve { curve: Curve::straight(0.0, 1.0).unwrap(), start: 0.0 };
-    let path = Path::new(vec![(Box::new(dense), level)], PathNoise::PAPER).unwrap();
-    let error = PathTable::new(&path, 1024).unwrap_err();
-    assert!(matches!(error, TableError::TooLarge { .. }) && error.to_string().contains("fewer rows"), "{error}");
-    assert!(matches!(PathTable::new(&path, 1), Err(TableError::Rows(1))));
 }
 
 #[test]

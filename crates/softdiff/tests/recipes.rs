@@ -2,7 +2,7 @@
 
 use softdiff::corruption::Shape;
 use softdiff::objective::Objective;
-use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, Recipe};
+use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, PathSection, Recipe};
 use softdiff::schedule::plan;
 
 fn sets(sets: &[&str]) -> Vec<String> {
@@ -51,6 +51,19 @@ fn the_papers_recipes_have_the_papers_numbers() {
         assert_eq!((recipe.schedule.candidates, recipe.schedule.knots, recipe.sample.steps), (256, 32, 280));
         assert_eq!((recipe.train.batch, recipe.train.rate, recipe.train.warmup), (128, 2e-4, 5000));
         assert_eq!(recipe.schedule.method, KnotMethod::ShortestPath);
+    }
+}
+
+/// score_sde: sigma_max 50 for CIFAR-10 (configs/ve/cifar10_ncsnpp_continuous.py), 90 for CelebA-64 (configs/ve/celeba_ncsnpp.py).
+#[test]
+fn ve_and_the_matched_pace_have_score_sdes_largest_noise_for_the_size_of_the_images() {
+    for (name, expected) in [("cifar10-blur", 50.0), ("celeba64-blur", 90.0), ("quickstart", 50.0)] {
+        let matched = Recipe::builtin(name, &sets(&["schedule.method=mse-matched", "schedule.knots="])).unwrap();
+        assert_eq!(matched.schedule.method, KnotMethod::MseMatched { pace: expected }, "{name}");
+        assert_eq!(matched.schedule.knots, 256, "{name}");
+        let ve = ["path=", "schedule=", "prior=", "path.kind=ve", "sample.sampler=reverse-diffusion"];
+        let ve = Recipe::builtin(name, &sets(&ve)).unwrap();
+        assert_eq!(ve.path, PathSection::Ve { smallest: 0.01, largest: expected }, "{name}");
     }
 }
 

@@ -6,6 +6,8 @@ use common::{CIFAR, golden, golden_json, numbers, pictures_of_the_transport_gold
 use softdiff::corruption::{Blur, Boundary, Corruption, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::linalg::Matrix;
+use softdiff::noise::Noise;
+use softdiff::path::{LevelSchedule, Path};
 use softdiff::schedule::*;
 
 fn golden_distances() -> Matrix {
@@ -81,6 +83,7 @@ fn request(metric: Metric, method: Method) -> Request {
         metric,
         method,
         interpolation: Interpolation::Linear,
+        timing: Timing::PAPER,
         images: 48,
         seed: 7,
         resamplings: 5,
@@ -158,6 +161,69 @@ fn every_metric_and_method_yields_a_schedule_from_clean_to_full() {
         assert_eq!((schedule.knots[0], schedule.knots[4]), (0.01, 5.0), "{:?}", quick.metric);
         assert!(schedule.knots.windows(2).all(|w| w[0] <= w[1]) && schedule.spread.is_none());
     }
+}
+
+/// Appendix, "Ablation Study for Blur": E|x_0 - x_t|^2 / E|x_0 - x_1|^2 equals that of the VE diffusion, for every t.
+#[test]
+fn matched_errors_grow_with_time_as_those_of_ve_whatever_the_metric_and_the_noise() {
+    let (shape, pictures) = small_pictures();
+    let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
+    let pace = VarianceExploding { smallest: 0.01, largest: 2.0 };
+    let throughout = Timing { noise: Noise::Geometric { smallest: 0.01, largest: 0.1, until: 1.0 }, start: 0.18 };
+    for (timing, metric) in [
+        (Timing::PAPER, Metric::Paired),
+        (Timing::PAPER, Metric::Mmd { bandwidth: 2.0 }),
+        (throughout, Metric::Sliced { directions: 20, seed: 1 }),
+    ] {
+        let method = Method::MseMatched { pace, sigma: timing.noise.sigma(1.0) };
+        let (candidates, knots) = (log_spaced(0.01, 0.05, 5.0, 200).unwrap(), 256);
+        let wanted = Request {
+            candidates,
+            knots,
+            images: 128,
+            resamplings: 1,
+            timing: timing.clone(),
+            ..request(metric, method)
+        };
+        let schedule = plan(&blur, &pictures, &wanted, &|_, _| {}).unwrap();
+        assert_eq!((schedule.knots.len(), schedule.timing.as_ref()), (256, Some(&timing)));
+        let curve = schedule.curve().unwrap();
+        let path = Path::new(
+            vec![(Box::new(blur.clone()), LevelSchedule::Curve { curve, start: timing.start })],
+            timing.noise,
+        );
+        let path = path.unwrap();
+        let error = |t: f64| {
+            let moment = path.at(t).unwrap();
+            let blurred = moment.map.apply_batch(shape, &pictures).unwrap();
+            let squares: f64 = blurred.iter().zip(&pictures).map(|(a, b)| (a - b).powi(2)).sum();
+            squares / 128.0 + shape.len() as f64 * moment.sigma.powi(2)
+        };
+        let mut matched = 0;
+        for t in [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99] {
+            let expected = (0.01f64 / 2.0).powf(2.0 * (1.0 - t));
+            // Before the blur begins, noise alone is more than the target.
+            if path.level(t).unwrap() > 0.05 {
+                let found = error(t) / error(1.0);
+                assert!((found / expected - 1.0).abs() < 0.02, "{metric:?} at {t}: {found} not {expected}");
+                matched += 1;
+            }
+        }
+        assert!(matched >= 4, "{metric:?}: {matched}");
+    }
+}
+
+#[test]
+fn schedules_of_earlier_versions_still_load_with_the_same_hash() {
+    let (shape, pictures) = small_pictures();
+    let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
+    let method = Method::MseMatched { pace: VarianceExploding { smallest: 0.01, largest: 50.0 }, sigma: 0.1 };
+    let schedule = plan(&blur, &pictures, &request(Metric::Paired, method), &|_, _| {}).unwrap();
+    let mut before: serde_json::Value = serde_json::from_str(&schedule.to_json()).unwrap();
+    before.as_object_mut().unwrap().remove("timing").unwrap();
+    let read = Schedule::from_json(before.to_string().as_bytes()).unwrap();
+    assert_eq!((read.timing.is_none(), &read.knots), (true, &schedule.knots));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&read.to_json()).unwrap(), before);
 }
 
 #[test]

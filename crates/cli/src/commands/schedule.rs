@@ -5,8 +5,10 @@ use super::pictures;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
+use softdiff::corruption::Shape;
 use softdiff::curve::Interpolation;
-use softdiff::schedule::{Method, Metric, Request, Schedule, VarianceExploding, plan, usual_candidates};
+use softdiff::recipe::{MATCHED_KNOTS, score_sde_largest};
+use softdiff::schedule::{Method, Metric, Request, Schedule, Timing, VarianceExploding, plan, usual_candidates};
 use std::path::PathBuf;
 
 /// Choose the corruption levels of a diffusion from images: the shortest path through candidate levels.
@@ -34,9 +36,9 @@ pub struct Arguments {
     /// Candidate levels.
     #[arg(long, default_value_t = 256)]
     candidates: usize,
-    /// Levels to choose.
-    #[arg(long, default_value_t = 32)]
-    knots: usize,
+    /// Levels to choose [default: 32; mse-matched 256].
+    #[arg(long)]
+    knots: Option<usize>,
     /// The distance between corrupted images.
     #[arg(long, value_enum, default_value_t = MetricName::Paired)]
     metric: MetricName,
@@ -52,9 +54,9 @@ pub struct Arguments {
     /// How to choose.
     #[arg(long, value_enum, default_value_t = MethodName::ShortestPath)]
     method: MethodName,
-    /// Largest noise of the diffusion whose pace `--method mse-matched` copies (score_sde: 50 CIFAR-10, 90 CelebA-64).
-    #[arg(long, default_value_t = 50.0)]
-    pace: f64,
+    /// Largest noise of the diffusion whose pace `--method mse-matched` copies [default: score_sde's, 50, or 90 from 64x64 on].
+    #[arg(long)]
+    pace: Option<f64>,
     /// How levels run between knots.
     #[arg(long, value_enum, default_value_t = Between::Linear)]
     interpolation: Between,
@@ -100,9 +102,13 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     let request = Request {
         source: pictures.source,
         candidates: usual_candidates(&*corruption, arguments.candidates)?,
-        knots: arguments.knots,
+        knots: arguments.knots.unwrap_or(match arguments.method {
+            MethodName::MseMatched => MATCHED_KNOTS,
+            _ => 32,
+        }),
         metric: metric(&arguments),
-        method: method(&arguments),
+        method: method(&arguments, pictures.shape),
+        timing: Timing::PAPER,
         interpolation: match arguments.interpolation {
             Between::Linear => Interpolation::Linear,
             Between::MonotoneCubic => Interpolation::MonotoneCubic,
@@ -142,12 +148,15 @@ fn metric(arguments: &Arguments) -> Metric {
     }
 }
 
-fn method(arguments: &Arguments) -> Method {
+fn method(arguments: &Arguments, shape: Shape) -> Method {
     match arguments.method {
         MethodName::ShortestPath => Method::ShortestPath { max_hop: 0.0 },
         MethodName::EqualArcLength => Method::EqualArcLength,
         MethodName::MseMatched => {
-            let pace = VarianceExploding { smallest: softdiff::noise::PAPER_SMALLEST, largest: arguments.pace };
+            let pace = VarianceExploding {
+                smallest: softdiff::noise::PAPER_SMALLEST,
+                largest: arguments.pace.unwrap_or(score_sde_largest(Some(shape.height.max(shape.width)))),
+            };
             Method::MseMatched { pace, sigma: softdiff::noise::PAPER_LARGEST }
         }
     }

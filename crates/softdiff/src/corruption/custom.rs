@@ -4,14 +4,18 @@
 //!
 //! ```json
 //! { "kernel": [0.25, 0.5, 0.25], "boundary": "reflect" }
+//! { "kernel": [[0, 1, 0], [1, 4, 1], [0, 0, 2]] }
 //! { "rows": [[1, 0], [0, 1]], "cols": [[0.5, 0.5], [0.5, 0.5]] }
 //! { "matrix": [[1, 0], [0, 1]] }
 //! ```
 //!
 //! And safetensors with tensors of the same names (f32 or f64), because a dense matrix of an image is large and every
 //! Python library writes it exactly.
+//!
+//! A kernel in one dimension acts along columns and rows; one in two dimensions is taken apart into as many such pairs as
+//! its rank. `out[i][j] = sum kernel[a][b] in[i + a - half][j + b - half]`, the correlation of SciPy.
 
-use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, convolution_matrix};
+use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, SharedMap, convolution_matrix};
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
@@ -25,7 +29,7 @@ const LARGEST_FILE: u64 = 256 << 20;
 #[derive(Debug, Clone)]
 pub struct Custom {
     shape: Shape,
-    full: LinearMap,
+    full: SharedMap,
     norm: f64,
     hash: u64,
 }
@@ -33,11 +37,18 @@ pub struct Custom {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonMap {
-    kernel: Option<Vec<f64>>,
+    kernel: Option<Kernel>,
     boundary: Option<Boundary>,
     rows: Option<Vec<Vec<f64>>>,
     cols: Option<Vec<Vec<f64>>>,
     matrix: Option<Vec<Vec<f64>>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Kernel {
+    Line(Vec<f64>),
+    Plane(Vec<Vec<f64>>),
 }
 
 impl Custom {
@@ -45,7 +56,7 @@ impl Custom {
     pub fn new(shape: Shape, full: LinearMap) -> Result<Self, CorruptionError> {
         let norm = full.norm(shape)?.value.max(1.0);
         let hash = crate::hash::of_bytes(format!("{full:?}").as_bytes());
-        Ok(Custom { shape, full, norm, hash })
+        Ok(Custom { shape, full: SharedMap::new(full), norm, hash })
     }
 
     /// Towards the map in a `.json` or `.safetensors` file.
@@ -70,7 +81,8 @@ fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
     let map: JsonMap = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     let boundary = map.boundary.unwrap_or_default();
     match (map.kernel, map.rows, map.cols, map.matrix) {
-        (Some(kernel), None, None, None) => from_kernel(shape, &kernel, boundary),
+        (Some(Kernel::Line(taps)), None, None, None) => from_kernel(shape, &taps, boundary),
+        (Some(Kernel::Plane(rows)), None, None, None) => from_plane(shape, from_nested(rows)?, boundary),
         (None, Some(rows), Some(cols), None) => {
             Ok(LinearMap::Separable { rows: from_nested(rows)?, cols: from_nested(cols)? })
         }
@@ -92,15 +104,52 @@ fn from_safetensors(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
         });
     }
     if has("kernel") {
-        return from_kernel(shape, &tensor_values(&tensors, "kernel")?.1, Boundary::default());
+        return match tensor_values(&tensors, "kernel")? {
+            (sizes, taps) if sizes.len() == 1 => from_kernel(shape, &taps, Boundary::default()),
+            _ => from_plane(shape, tensor_matrix(&tensors, "kernel")?, Boundary::default()),
+        };
     }
     Err("no tensor named \"matrix\", no pair \"rows\" and \"cols\", and no \"kernel\"".to_owned())
 }
 
-fn from_kernel(shape: Shape, kernel: &[f64], boundary: Boundary) -> Result<LinearMap, String> {
-    if kernel.len().is_multiple_of(2) {
-        return Err(format!("the kernel has {} taps; give an odd number, the middle one is the centre", kernel.len()));
+fn odd(taps: usize) -> Result<(), String> {
+    if taps.is_multiple_of(2) {
+        return Err(format!("the kernel has {taps} taps; give an odd number, the middle one is the centre"));
     }
+    Ok(())
+}
+
+/// A kernel in two dimensions: `K = sum_k u_k v_k^T` by elimination with the largest entry as pivot, which ends at the rank,
+/// and a pair of matrices for each term.
+fn from_plane(shape: Shape, mut kernel: Matrix, boundary: Boundary) -> Result<LinearMap, String> {
+    odd(kernel.rows())?;
+    odd(kernel.cols())?;
+    kernel.check_finite().map_err(|error| format!("the kernel: {error}"))?;
+    let (mut terms, mut largest) = (Vec::new(), 0.0);
+    loop {
+        let places = (0..kernel.rows()).flat_map(|i| (0..kernel.cols()).map(move |j| (i, j)));
+        let Some((i, j)) = places.max_by(|&a, &b| kernel[a].abs().total_cmp(&kernel[b].abs())) else { break };
+        let pivot = kernel[(i, j)];
+        largest = f64::max(largest, pivot.abs());
+        if pivot.abs() <= 16.0 * f64::EPSILON * largest {
+            break;
+        }
+        let column: Vec<f64> = (0..kernel.rows()).map(|row| kernel[(row, j)] / pivot).collect();
+        let row = kernel.row(i).to_vec();
+        kernel = Matrix::from_fn(kernel.rows(), kernel.cols(), |a, b| {
+            // Exactly nothing is left where the pivot was.
+            if a == i || b == j { 0.0 } else { kernel[(a, b)] - column[a] * row[b] }
+        });
+        terms.push(LinearMap::Separable {
+            rows: convolution_matrix(&column, shape.height, boundary),
+            cols: convolution_matrix(&row, shape.width, boundary),
+        });
+    }
+    Ok(LinearMap::Sum(terms))
+}
+
+fn from_kernel(shape: Shape, kernel: &[f64], boundary: Boundary) -> Result<LinearMap, String> {
+    odd(kernel.len())?;
     if let Some(tap) = kernel.iter().find(|tap| !tap.is_finite()) {
         return Err(format!("the kernel has a tap of {tap}; every tap must be finite"));
     }
@@ -161,15 +210,16 @@ impl Corruption for Custom {
 
     fn at(&self, level: f64) -> Result<LinearMap, CorruptionError> {
         let level = self.levels().check(self.name(), level)?;
-        if level == 0.0 {
-            return Ok(LinearMap::Identity);
-        }
-        Ok(LinearMap::Sum(vec![LinearMap::Scale(1.0 - level), self.full.clone().scaled(level)]))
+        Ok(LinearMap::Sum(vec![LinearMap::Scale(1.0 - level), LinearMap::Shared(self.full.clone()).scaled(level)]))
     }
 
     fn derivative(&self, level: f64) -> Result<LinearMap, CorruptionError> {
         self.levels().check(self.name(), level)?;
-        Ok(LinearMap::Sum(vec![LinearMap::Scale(-1.0), self.full.clone()]))
+        Ok(LinearMap::Sum(vec![LinearMap::Scale(-1.0), LinearMap::Shared(self.full.clone())]))
+    }
+
+    fn is_straight(&self) -> bool {
+        true
     }
 
     fn norm_bound(&self) -> f64 {
@@ -190,6 +240,39 @@ mod tests {
         assert_eq!(kernel, LinearMap::Separable { rows: half.clone(), cols: half });
         assert!(from_json(SHAPE, br#"{"rows": [[1,0],[0,1]], "cols": [[1,0],[0,1]]}"#).is_ok());
         assert!(matches!(from_json(SHAPE, br#"{"matrix": [[1]]}"#), Ok(LinearMap::Dense(_))));
+    }
+
+    #[test]
+    fn a_kernel_in_two_dimensions_is_the_sum_over_its_taps_in_as_few_terms_as_its_rank() {
+        let shape = Shape::new(6, 5, 2);
+        let taps = [[0.1, 0.4, -0.2], [0.0, 1.0, 0.3], [0.2, 0.8, -0.4], [0.7, 0.0, 0.5], [0.1, 0.2, 0.0]];
+        let mut stream = crate::random::Stream::new(2, "kernel");
+        let image = stream.normals(shape.len());
+        let at = |row: i64, col: i64, channel: usize| {
+            let inside = (0..6).contains(&row) && (0..5).contains(&col);
+            if inside { image[(row as usize * 5 + col as usize) * 2 + channel] } else { 0.0 }
+        };
+        let json = format!("{{\"kernel\": {}}}", serde_json::to_string(&taps).unwrap());
+        let map = from_json(shape, json.as_bytes()).unwrap();
+        let found = map.apply(shape, &image).unwrap();
+        for (place, found) in found.iter().enumerate() {
+            let (row, col, channel) = ((place / 10) as i64, (place / 2 % 5) as i64, place % 2);
+            let mut expected = 0.0;
+            for (a, line) in (-2..).zip(&taps) {
+                for (b, tap) in (-1..).zip(line) {
+                    expected += tap * at(row + a, col + b, channel);
+                }
+            }
+            assert!((found - expected).abs() < 1e-14, "{found} not {expected}");
+        }
+        let rank = |json: &str| match from_json(shape, json.as_bytes()).unwrap() {
+            LinearMap::Sum(terms) => terms.len(),
+            _ => 0,
+        };
+        assert_eq!(rank(&json), 3);
+        assert_eq!(rank(r#"{"kernel": [[1, 2, 1], [2, 4, 2], [1, 2, 1]], "boundary": "reflect"}"#), 1);
+        assert_eq!(rank(r#"{"kernel": [[0, 1, 0], [1, -4, 1], [0, 1, 0]]}"#), 2);
+        assert!(from_json(shape, br#"{"kernel": [[1, 2], [2, 4], [1, 2]]}"#).unwrap_err().contains("2 taps"));
     }
 
     #[test]

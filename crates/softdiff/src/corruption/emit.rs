@@ -4,7 +4,7 @@
 //! [`MapProgram`]; the numbers are tensors with a leading dimension of the batch, so that gradients flow through
 //! `C_t x` for every image at its own t (Soft Diffusion, Eq. 8-11). `emit` computes what [`LinearMap::apply`] does.
 
-use super::{CorruptionError, LinearMap, Shape};
+use super::{CorruptionError, LinearMap, Shape, SharedMap};
 use crate::linalg::Matrix;
 use softdiff_engine::{Graph, Result as EngineResult, Var};
 
@@ -33,6 +33,8 @@ enum Part {
     Dense,
     Compose(Vec<Part>),
     Sum(Vec<Part>),
+    /// Nothing of it depends on time.
+    Shared(SharedMap),
 }
 
 impl MapProgram {
@@ -57,6 +59,20 @@ impl MapProgram {
     /// The structure `X -> G X G^T`.
     pub fn symmetric_separable(shape: Shape) -> Self {
         MapProgram { shape, part: Part::Separable { shared: true } }
+    }
+
+    /// One structure after the other, the first one first; one alone stays as it is.
+    pub fn composed(mut programs: Vec<MapProgram>, shape: Shape) -> Self {
+        let part = match programs.len() {
+            1 => programs.swap_remove(0).part,
+            _ => Part::Compose(programs.into_iter().map(|program| program.part).collect()),
+        };
+        MapProgram { shape, part }
+    }
+
+    /// The structure of a mask.
+    pub fn mask(shape: Shape) -> Self {
+        MapProgram { shape, part: Part::PixelDiagonal }
     }
 
     /// The images it acts on.
@@ -114,6 +130,7 @@ impl Part {
             LinearMap::Dense(_) => Part::Dense,
             LinearMap::Compose(parts) => Part::Compose(parts.iter().map(Part::of).collect()),
             LinearMap::Sum(parts) => Part::Sum(parts.iter().map(Part::of).collect()),
+            LinearMap::Shared(shared) => Part::Shared(shared.clone()),
         }
     }
 
@@ -143,13 +160,14 @@ impl Part {
             Part::Dense => "dense",
             Part::Compose(_) => "composition",
             Part::Sum(_) => "sum",
+            Part::Shared(_) => "constant",
         }
     }
 
     fn shapes(&self, shape: Shape, out: &mut Vec<Vec<usize>>) {
         let Shape { height, width, channels } = shape;
         match self {
-            Part::Identity => {}
+            Part::Identity | Part::Shared(_) => {}
             Part::Scale => out.push(vec![1, 1, 1]),
             Part::Separable { shared: true } => out.push(vec![height, height]),
             Part::Separable { shared: false } => out.extend([vec![height, height], vec![width, width]]),
@@ -184,6 +202,7 @@ impl Part {
                     part.values(map, shape, out)?;
                 }
             }
+            (Part::Shared(one), LinearMap::Shared(other)) if one == other => {}
             (_, LinearMap::Identity) => self.multiple_of_identity(1.0, shape, out)?,
             (_, LinearMap::Scale(factor)) => self.multiple_of_identity(*factor, shape, out)?,
             _ => return Err(CorruptionError::Structures { first: self.name(), second: Part::of(map).name() }),
@@ -196,7 +215,9 @@ impl Part {
         let diagonal = |n: usize, value: f64| Matrix::diagonal(&vec![value; n]).into_values();
         match self {
             Part::Identity if factor == 1.0 => {}
-            Part::Identity => return Err(CorruptionError::Structures { first: "identity", second: "scale" }),
+            Part::Identity | Part::Shared(_) => {
+                return Err(CorruptionError::Structures { first: self.name(), second: "scale" });
+            }
             Part::Scale => out.push(vec![factor]),
             // G G^T = factor I.
             Part::Separable { shared: true } if factor >= 0.0 => out.push(diagonal(shape.height, factor.sqrt())),
@@ -212,13 +233,26 @@ impl Part {
             Part::Compose(parts) | Part::Sum(parts) => {
                 let rest = if matches!(self, Part::Sum(_)) { 0.0 } else { 1.0 };
                 // The factor goes to the first part that can hold it.
-                let first = parts.iter().position(|part| *part != Part::Identity).unwrap_or(0);
+                let first = parts.iter().position(Part::holds_a_factor).unwrap_or(0);
                 for (index, part) in parts.iter().enumerate() {
+                    // Zero times anything is zero.
+                    if factor == 0.0 && index != first && matches!(part, Part::Shared(_)) {
+                        continue;
+                    }
                     part.multiple_of_identity(if index == first { factor } else { rest }, shape, out)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn holds_a_factor(&self) -> bool {
+        match self {
+            Part::Identity | Part::Shared(_) => false,
+            Part::Compose(parts) => parts.iter().any(Part::holds_a_factor),
+            Part::Sum(parts) => parts.iter().all(Part::holds_a_factor),
+            _ => true,
+        }
     }
 
     fn emit(
@@ -262,9 +296,27 @@ impl Part {
             Part::Dense => {
                 let matrix = next()?;
                 let n = g.shape(x).first().copied().unwrap_or(1);
-                let flat = g.reshape(x, [n, shape.len(), 1])?;
-                let y = g.matmul(matrix, flat, [false, false])?;
+                let y = if g.shape(matrix)[0] == 1 {
+                    // One matrix for all images: one product, with the images as rows.
+                    let flat = g.reshape(x, [1, n, shape.len()])?;
+                    g.matmul(flat, matrix, [false, true])?
+                } else {
+                    let flat = g.reshape(x, [n, shape.len(), 1])?;
+                    g.matmul(matrix, flat, [false, false])?
+                };
                 g.reshape(y, [n, shape.height, shape.width, shape.channels])
+            }
+            Part::Shared(shared) => {
+                let program = MapProgram { shape, part: Part::of(shared.map()) };
+                let (mut values, mut constants) = (Vec::new(), Vec::new());
+                // A map always fits its own structure.
+                if program.part.values(shared.map(), shape, &mut values).is_err() {
+                    unreachable!("a map has the numbers of its own structure");
+                }
+                for (shape, values) in program.parameter_shapes().into_iter().zip(values) {
+                    constants.push(g.constant([&[1], &shape[..]].concat(), values)?);
+                }
+                program.emit(g, x, &constants)
             }
             Part::Compose(parts) => parts.iter().try_fold(x, |x, part| part.emit(g, shape, x, parameters)),
             Part::Sum(parts) => {

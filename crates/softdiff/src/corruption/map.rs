@@ -4,6 +4,7 @@ use super::separable::{image_from_planes, multiply_planes, planes_from_image};
 use super::{CorruptionError, Shape};
 use crate::linalg::Matrix;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// A linear map on images of one [`Shape`].
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +39,32 @@ pub enum LinearMap {
     Compose(Vec<LinearMap>),
     /// Applied side by side and added; what derivatives of products need.
     Sum(Vec<LinearMap>),
+    /// A map that many maps have in common, such as those of one corruption at all of its levels. In the engine its numbers
+    /// are constants instead of one row per time.
+    Shared(SharedMap),
+}
+
+/// A map that is not copied with those that contain it.
+#[derive(Debug, Clone)]
+pub struct SharedMap(Arc<LinearMap>);
+
+impl SharedMap {
+    /// Shares a map.
+    pub fn new(map: LinearMap) -> Self {
+        SharedMap(Arc::new(map))
+    }
+
+    /// The map.
+    pub fn map(&self) -> &LinearMap {
+        &self.0
+    }
+}
+
+impl PartialEq for SharedMap {
+    /// Mostly one and the same, and then the numbers need not be compared.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
 }
 
 impl LinearMap {
@@ -87,6 +114,7 @@ impl LinearMap {
         match self {
             LinearMap::ChannelMix(_) | LinearMap::Dense(_) => false,
             LinearMap::Compose(parts) | LinearMap::Sum(parts) => parts.iter().all(Self::treats_channels_alike),
+            LinearMap::Shared(shared) => shared.map().treats_channels_alike(),
             _ => true,
         }
     }
@@ -128,6 +156,7 @@ impl LinearMap {
             LinearMap::ChannelMix(matrix) => square("channel matrix", matrix, shape.channels),
             LinearMap::Dense(matrix) => square("dense matrix", matrix, shape.len()),
             LinearMap::Compose(parts) | LinearMap::Sum(parts) => parts.iter().try_for_each(|part| part.check(shape)),
+            LinearMap::Shared(shared) => shared.map().check(shape),
         }
     }
 
@@ -178,6 +207,7 @@ impl LinearMap {
                 }
                 total
             }
+            LinearMap::Shared(shared) => shared.map().run(shape, x, adjoint),
         }
     }
 
@@ -214,6 +244,7 @@ impl LinearMap {
             LinearMap::Sum(parts) => {
                 parts.iter().fold(Matrix::zeros(n, n), |total, part| total.combined(1.0, &part.dense(shape), 1.0))
             }
+            LinearMap::Shared(shared) => shared.map().dense(shape),
         }
     }
 }

@@ -111,6 +111,10 @@ impl Corruption for Masking {
         Levels::UNIT
     }
 
+    fn erased_at(&self) -> Option<&[f64]> {
+        (self.softness == 0.0).then_some(&self.erased_at)
+    }
+
     fn at(&self, level: f64) -> Result<LinearMap, CorruptionError> {
         let level = self.levels().check(self.name(), level)?;
         Ok(LinearMap::PixelDiagonal(self.erased_at.iter().map(|&e| self.weight(e, level).0).collect()))

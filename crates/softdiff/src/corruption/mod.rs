@@ -29,7 +29,7 @@ pub use decolour::{Decolourisation, Grey};
 pub use emit::MapProgram;
 pub use fading::{Fading, Unchanged};
 pub use heat::{HeatDissipation, cosine_basis};
-pub use map::LinearMap;
+pub use map::{LinearMap, SharedMap};
 pub use masking::{ErasureOrder, Masking};
 pub use motion::{Direction, MotionBlur};
 pub use norm::OperatorNorm;
@@ -147,6 +147,17 @@ pub trait Corruption: Send + Sync {
     /// How candidate levels are best spread over the range.
     fn spacing(&self) -> Spacing {
         Spacing::Even
+    }
+
+    /// Where the corruption is a hard mask: per pixel the level from which on it is erased. Training compares it with the
+    /// level, because a table over time, linear between its rows, would blend two masks.
+    fn erased_at(&self) -> Option<&[f64]> {
+        None
+    }
+
+    /// Whether C is linear in the level, so that distances are differences of levels.
+    fn is_straight(&self) -> bool {
+        false
     }
 
     /// A bound of the operator norm over all levels; one unless stated.

@@ -3,8 +3,10 @@
 //! An [`Experiment`] holds no code. Every variant is one base recipe with a few keys changed, so that network, data, seed
 //! and budget are equal; whoever runs it trains each variant and measures it at each of its settings.
 
+mod oracle;
 mod table;
 
+pub use oracle::{OracleError, Spectrum, reflected};
 pub use table::EXPERIMENTS;
 
 /// One table or figure of the paper.
@@ -22,6 +24,8 @@ pub struct Experiment {
     pub variants: &'static [Variant],
     /// What to draw besides tables and samples.
     pub shows: &'static [Show],
+    /// Whether the denoiser is the exact one of Gaussian images with the data's spectrum, instead of a trained network.
+    pub exact: bool,
 }
 
 /// A model of an experiment.
@@ -81,7 +85,7 @@ impl Experiment {
 
     /// Whether its models are trained, and not only scheduled.
     pub fn trains(&self) -> bool {
-        self.variants.iter().any(|variant| !variant.settings.is_empty())
+        !self.exact && self.variants.iter().any(|variant| !variant.settings.is_empty())
     }
 
     /// How often it samples.
@@ -92,7 +96,10 @@ impl Experiment {
     /// What it costs in words.
     pub fn cost(&self) -> String {
         let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        if self.trains() {
+        if self.exact {
+            let (schedules, numbers) = (plural(self.variants.len(), "schedule"), self.measurements());
+            format!("{schedules}, {}, no training", plural(numbers, "exact number"))
+        } else if self.trains() {
             format!("{}, {}", plural(self.variants.len(), "training"), plural(self.measurements(), "measurement"))
         } else {
             format!("{}, no training", plural(self.variants.len(), "schedule"))

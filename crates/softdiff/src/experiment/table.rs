@@ -19,20 +19,54 @@ const fn model(name: &'static str, sets: &'static [&'static str], settings: &'st
 
 /// The base recipe as it is.
 const SAME: &[&str] = &[];
-const VE: &[&str] = &["path=", "schedule=", "prior=", "path.kind=ve", "path.smallest=0.01", "path.largest=50"];
+/// With score_sde's largest noise for the size of the images.
+const VE: &[&str] = &["path=", "schedule=", "prior=", "path.kind=ve", "path.smallest=0.01"];
 const VP: &[&str] = &["path=", "schedule=", "prior=", "path.kind=vp"];
 const SUB_VP: &[&str] = &["path=", "schedule=", "prior=", "path.kind=sub-vp"];
+/// One pixel at a time: as many masks as pixels. A quarter of as many steps, and as many, are the paper's 1024 and 4096.
 const MASKING: &[&str] = &[
     "path.corruption=",
     "schedule=",
     "prior=",
     "path.corruption.kind=masking",
-    "path.corruption.order=window",
+    "path.corruption.order=spiral",
     "schedule.method=straight",
     "prior.kind=noise",
 ];
-const MSE_MATCHED: &[&str] = &["schedule.method=mse-matched"];
+/// With its own number of knots.
+const MSE_MATCHED: &[&str] = &["schedule.method=mse-matched", "schedule.knots="];
 const SIMULTANEOUS: &[&str] = &["path.noise_stage=", "path.kind=simultaneous"];
+
+/// The paper's blur; its levels are then gone through with reflected borders, where the exact denoiser is known.
+const EXACT_SHORTEST: &[&str] = &[
+    "path=",
+    "schedule=",
+    "prior=",
+    "path.kind=two-stage",
+    "path.corruption.kind=blur",
+    "schedule.method=shortest-path",
+    "prior.kind=noise",
+];
+const EXACT_MSE_MATCHED: &[&str] = &[
+    "path=",
+    "schedule=",
+    "prior=",
+    "path.kind=two-stage",
+    "path.corruption.kind=blur",
+    "schedule.method=mse-matched",
+    "prior.kind=noise",
+];
+
+/// The steps of an exact measurement, with what the paper reports at 280 and at 2000.
+const fn exact_steps(at_280: &'static str, at_2000: &'static str) -> [Setting; 5] {
+    [
+        at("momentum", 50, 50),
+        at("momentum", 100, 100),
+        reported("momentum", 280, 280, at_280),
+        at("momentum", 1000, 1000),
+        reported("momentum", 2000, 2000, at_2000),
+    ]
+}
 
 const BEST: &str = "1.85 at 280 steps";
 const USUAL: &[Setting] = &[reported("momentum", 30, 280, BEST)];
@@ -62,6 +96,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("sub-vp", SUB_VP, &[reported("euler-maruyama", 100, 1000, "3.95")]),
         ],
         shows: &[],
+        exact: false,
     },
     Experiment {
         name: "fid-vs-nfe",
@@ -93,6 +128,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             ),
         ],
         shows: &[],
+        exact: false,
     },
     Experiment {
         name: "samples",
@@ -104,6 +140,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("masking", MASKING, &[reported("momentum", 128, 4096, "12.37 at 4096 steps")]),
         ],
         shows: &[Show::Paths],
+        exact: false,
     },
     Experiment {
         name: "sampler-ablation",
@@ -122,6 +159,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             ],
         )],
         shows: &[],
+        exact: false,
     },
     Experiment {
         name: "loss-ablation",
@@ -133,6 +171,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("clean", &["objective.kind=clean"], &[reported("momentum", 30, 280, "5.91")]),
         ],
         shows: &[],
+        exact: false,
     },
     Experiment {
         name: "schedule-ablation",
@@ -156,6 +195,19 @@ pub const EXPERIMENTS: &[Experiment] = &[
             ),
         ],
         shows: &[Show::Schedules],
+        exact: false,
+    },
+    Experiment {
+        name: "schedule-oracle",
+        paper: "Appendix, \"Ablation Study for Blur\", without a network",
+        question: "Does the choice of levels matter to the sampler alone, when the denoiser is exact?",
+        finding: "Matched levels are best at 2000 steps, the shortest path at 280.",
+        variants: &[
+            model("shortest-path", EXACT_SHORTEST, &const { exact_steps(BEST, "") }),
+            model("mse-matched", EXACT_MSE_MATCHED, &const { exact_steps("", "8.35 at 2000 steps") }),
+        ],
+        shows: &[Show::Schedules],
+        exact: true,
     },
     Experiment {
         name: "noise-magnitude",
@@ -168,6 +220,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("noise-0.025", &["path.largest=0.025"], &[reported("momentum", 30, 280, "fails, no number")]),
         ],
         shows: &[],
+        exact: false,
     },
     Experiment {
         name: "simultaneous-noise",
@@ -179,6 +232,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("simultaneous", SIMULTANEOUS, &[reported("momentum", 30, 280, "4.31")]),
         ],
         shows: &[Show::Schedules],
+        exact: false,
     },
     Experiment {
         name: "masking",
@@ -189,11 +243,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
             "masking",
             MASKING,
             &[
-                reported("momentum", 32, 1024, "30.92 at 1024 steps"),
-                reported("momentum", 128, 4096, "12.37 at 4096 steps"),
+                reported("momentum", 196, 1024, "30.92 at 1024 steps"),
+                reported("momentum", 784, 4096, "12.37 at 4096 steps"),
             ],
         )],
         shows: &[Show::Paths],
+        exact: false,
     },
     Experiment {
         name: "conditional-means",
@@ -205,6 +260,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("masking", MASKING, &[reported("momentum", 128, 4096, "12.37 at 4096 steps")]),
         ],
         shows: &[Show::Means],
+        exact: false,
     },
     Experiment {
         name: "nearest-neighbours",
@@ -213,6 +269,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         finding: "No: samples differ from their nearest training images.",
         variants: &[model("blur", SAME, USUAL)],
         shows: &[Show::Neighbours],
+        exact: false,
     },
     Experiment {
         name: "schedules",
@@ -225,5 +282,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
             model("mse-matched", MSE_MATCHED, &[]),
         ],
         shows: &[Show::Schedules],
+        exact: false,
     },
 ];

@@ -4,10 +4,10 @@ use super::{KnotMethod, PathSection, Recipe};
 use crate::corruption::{Corruption, CorruptionError, Shape};
 use crate::curve::{Curve, CurveError};
 use crate::network::{ConfigError, UNetConfig};
-use crate::noise::{Noise, PAPER_LARGEST, PAPER_SMALLEST};
+use crate::noise::PAPER_SMALLEST;
 use crate::objective::{Precondition, Prediction, Wiener, WienerError};
 use crate::path::{LevelSchedule, Path, PathError};
-use crate::schedule::{Method, Request, Schedule, ScheduleError, VarianceExploding, usual_candidates};
+use crate::schedule::{Method, Request, Schedule, ScheduleError, Timing, VarianceExploding, usual_candidates};
 use crate::spectrum::Spectrum;
 use softdiff_engine::optim::AdamConfig;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum BuildError {
         method: &'static str,
     },
     /// A schedule of something else.
-    #[error("the schedule was made for {made_for}, the recipe has {wanted}; make it again, or change path.corruption")]
+    #[error("the schedule was made for {made_for}, the recipe has {wanted}; make it again, or change path")]
     OtherSchedule {
         /// What the schedule says.
         made_for: String,
@@ -73,20 +73,17 @@ impl Recipe {
 
     /// What to ask the scheduler for; none where no images have to be measured. `source` names the images in words.
     pub fn schedule_request(&self, corruption: &dyn Corruption, source: &str) -> Result<Option<Request>, BuildError> {
-        let section = &self.schedule;
+        let (section, Some(timing)) = (&self.schedule, self.path.timing()) else { return Ok(None) };
         let method = match section.method {
             // The limit is found, not read.
             KnotMethod::ShortestPath => Method::ShortestPath { max_hop: 0.0 },
             KnotMethod::EqualArcLength => Method::EqualArcLength,
             KnotMethod::MseMatched { pace } => {
                 let pace = VarianceExploding { smallest: PAPER_SMALLEST, largest: pace };
-                Method::MseMatched { pace, sigma: self.largest_noise() }
+                Method::MseMatched { pace, sigma: timing.noise.sigma(1.0) }
             }
             _ => return Ok(None),
         };
-        if self.path.corruption().is_none() {
-            return Ok(None);
-        }
         Ok(Some(Request {
             source: source.to_owned(),
             candidates: usual_candidates(corruption, section.candidates)?,
@@ -94,6 +91,7 @@ impl Recipe {
             metric: section.metric,
             method,
             interpolation: section.interpolation,
+            timing,
             images: section.images,
             seed: self.seed,
             resamplings: section.resamplings,
@@ -115,17 +113,11 @@ impl Recipe {
             PathSection::Vp { alpha } => Path::variance_preserving(shape, *alpha)?,
             PathSection::SubVp { alpha } => Path::sub_variance_preserving(shape, *alpha)?,
             PathSection::Blurring => Path::blurring_diffusion(shape)?,
-            PathSection::TwoStage { smallest, largest, noise_stage, corruption } => {
+            PathSection::TwoStage { corruption, .. } | PathSection::Simultaneous { corruption, .. } => {
                 let corruption = corruption.build(shape)?;
                 let curve = self.curve(&*corruption, schedule)?;
-                let noise = Noise::Geometric { smallest: *smallest, largest: *largest, until: *noise_stage };
-                Path::new(vec![(corruption, LevelSchedule::Curve { curve, start: *noise_stage })], noise)?
-            }
-            PathSection::Simultaneous { smallest, largest, corruption } => {
-                let corruption = corruption.build(shape)?;
-                let curve = self.curve(&*corruption, schedule)?;
-                let noise = Noise::Geometric { smallest: *smallest, largest: *largest, until: 1.0 };
-                Path::new(vec![(corruption, LevelSchedule::Curve { curve, start: 0.0 })], noise)?
+                let Timing { noise, start } = self.path.timing().unwrap_or(Timing::PAPER);
+                Path::new(vec![(corruption, LevelSchedule::Curve { curve, start })], noise)?
             }
         })
     }
@@ -145,14 +137,6 @@ impl Recipe {
         self.train.adam()
     }
 
-    /// Noise beside the corruption at its strongest.
-    fn largest_noise(&self) -> f64 {
-        match self.path {
-            PathSection::TwoStage { largest, .. } | PathSection::Simultaneous { largest, .. } => largest,
-            _ => PAPER_LARGEST,
-        }
-    }
-
     /// Levels over progress.
     fn curve(&self, corruption: &dyn Corruption, schedule: Option<&Schedule>) -> Result<Curve, BuildError> {
         let section = &self.schedule;
@@ -161,6 +145,14 @@ impl Recipe {
             if *made_for != wanted || schedule.shape != corruption.shape() {
                 let made_for = format!("{made_for} of {}", schedule.shape);
                 let wanted = format!("{wanted} of {}", corruption.shape());
+                return Err(BuildError::OtherSchedule { made_for, wanted });
+            }
+            if let (Some(made_for), Some(wanted)) = (&schedule.timing, self.path.timing())
+                && *made_for != wanted
+            {
+                let words =
+                    |timing: &Timing| format!("corruption from t = {} on with {:?}", timing.start, timing.noise);
+                let (made_for, wanted) = (words(made_for), words(&wanted));
                 return Err(BuildError::OtherSchedule { made_for, wanted });
             }
             return Ok(schedule.curve()?);

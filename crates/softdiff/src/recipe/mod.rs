@@ -22,8 +22,9 @@ pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
 pub use problem::{Problem, RecipeError};
 pub use section::{
-    CheckpointSection, CorruptionSection, DataSection, KnotMethod, NetworkSection, PathSection, Preset, PreviewSection,
-    PriorSection, SampleSection, ScheduleSection, TrainPrecision, TrainSection, Weights,
+    CheckpointSection, CorruptionSection, DataSection, KnotMethod, MATCHED_KNOTS, NetworkSection, PathSection, Preset,
+    PreviewSection, PriorSection, SampleSection, ScheduleSection, TrainPrecision, TrainSection, Weights,
+    score_sde_largest,
 };
 
 use crate::objective::Objective;
@@ -70,9 +71,9 @@ impl Recipe {
         });
         let seed = r.whole("seed", 0..=i64::MAX as u64).unwrap_or(0);
         let data = DataSection::read(&r.table("data"));
-        let path = PathSection::read(&r.table("path"));
+        let path = PathSection::read(&r.table("path"), data.size);
         let schedule = if path.corruption().is_some() {
-            ScheduleSection::read(&r.table("schedule"), seed)
+            ScheduleSection::read(&r.table("schedule"), seed, data.size)
         } else {
             r.refuse(
                 &format!("path.kind \"{}\"", path.kind()),

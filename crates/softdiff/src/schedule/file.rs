@@ -3,6 +3,7 @@
 use super::{Metric, ScheduleError, VarianceExploding};
 use crate::corruption::Shape;
 use crate::curve::{Curve, Interpolation};
+use crate::noise::{NOISE_STAGE, Noise};
 use std::path::Path;
 
 /// Version of the file.
@@ -36,6 +37,9 @@ pub struct Schedule {
     pub path_cost: f64,
     /// How levels run between knots.
     pub interpolation: Interpolation,
+    /// What [`Method::MseMatched`] was matched with; absent in files of versions that matched progress instead of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// The knots of the equal-arc-length schedule, for comparison: the two should nearly agree.
     pub equal_arc_length: Vec<f64>,
     /// Distances measured that did not reach their tolerance; 0 in a sound schedule.
@@ -59,9 +63,24 @@ pub enum Method {
     MseMatched {
         /// The diffusion whose pace is copied.
         pace: VarianceExploding,
-        /// Standard deviation of the noise beside the corruption.
+        /// Standard deviation of the noise at t = 1.
         sigma: f64,
     },
+}
+
+/// The noise of a path over time, and when its corruption begins.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// The noise.
+    pub noise: Noise,
+    /// The time of the first knot; the last one is at 1.
+    pub start: f64,
+}
+
+impl Timing {
+    /// The paper's two stages.
+    pub const PAPER: Timing = Timing { noise: Noise::PAPER, start: NOISE_STAGE };
 }
 
 /// Which images were measured.

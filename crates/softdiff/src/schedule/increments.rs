@@ -33,6 +33,10 @@ pub fn paired_distances(
     if let Some(index) = (1..levels.len()).find(|&k| levels[k] <= levels[k - 1]) {
         return Err(ScheduleError::Candidates { index, level: levels[index], previous: levels[index - 1] });
     }
+    if let (true, [first, .., last]) = (corruption.is_straight(), levels) {
+        let whole = straight_length(corruption, *first, *last, images)? / (last - first);
+        return Ok(Matrix::from_fn(levels.len(), levels.len(), |i, j| whole * (levels[i] - levels[j]).abs()));
+    }
     let maps = levels.iter().map(|&level| corruption.at(level)).collect::<Result<Vec<_>, _>>()?;
     let (shape, rows) = if maps.iter().all(LinearMap::treats_channels_alike) {
         (Shape { channels: 1, ..shape }, few_planes(shape, images)?)
@@ -41,6 +45,14 @@ pub fn paired_distances(
     };
     let moments = increment_moments(shape, &maps, &rows, progress)?;
     Ok(sum_increments(&moments, levels.len(), count as f64))
+}
+
+/// Root mean squared change of the images from one level to another.
+fn straight_length(corruption: &dyn Corruption, from: f64, to: f64, images: &[f64]) -> Result<f64, ScheduleError> {
+    let shape = corruption.shape();
+    let [a, b] = [corruption.at(from)?.apply_batch(shape, images)?, corruption.at(to)?.apply_batch(shape, images)?];
+    let squares: f64 = a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum();
+    Ok((squares / shape.count(images)? as f64).sqrt())
 }
 
 /// The channel planes of all images, or fewer rows with the same second moments.
@@ -175,6 +187,9 @@ mod tests {
         agrees_with_plain_differences(&blur, &levels, 40);
         let unit: Vec<f64> = (0..=10).map(|k| 0.1 * k as f64).collect();
         agrees_with_plain_differences(&Decolourisation::new(shape, Grey::Luma).unwrap(), &unit, 5);
+        let kernel = crate::corruption::convolution_matrix(&[0.3, 0.4, 0.3], 6, Boundary::Zero);
+        let map = LinearMap::Separable { rows: kernel, cols: Matrix::identity(5) };
+        agrees_with_plain_differences(&crate::corruption::Custom::new(shape, map).unwrap(), &unit, 5);
         agrees_with_plain_differences(&Masking::new(shape, crate::corruption::ErasureOrder::Spiral), &unit, 30);
     }
 

@@ -20,7 +20,7 @@ mod search;
 pub use arc_length::equal_arc_length;
 pub use candidates::{log_spaced, usual_candidates};
 pub use distances::{Distances, LazyDistances, Progress};
-pub use file::{DataRecord, Method, Schedule, Spread};
+pub use file::{DataRecord, Method, Schedule, Spread, Timing};
 pub use graph::{Path as GraphPath, shortest_path, shortest_path_of};
 pub use increments::paired_distances;
 pub use joint::{JointGrid, JointPath};

@@ -1,6 +1,6 @@
 //! From images to a schedule, with its spread over several choices of them.
 
-use super::file::{DataRecord, Method, Schedule, Spread};
+use super::file::{DataRecord, Method, Schedule, Spread, Timing};
 use super::{
     Distances, LazyDistances, Metric, Progress, ScheduleError, equal_arc_length, find_knots, mse_matched,
     paired_distances,
@@ -26,6 +26,8 @@ pub struct Request {
     pub method: Method,
     /// How levels run between knots.
     pub interpolation: Interpolation,
+    /// The noise over time and when the corruption begins, which [`Method::MseMatched`] takes into account.
+    pub timing: Timing,
     /// Images to measure, drawn without repetition.
     pub images: usize,
     /// Seed of their choice; further choices take the seeds after it.
@@ -42,7 +44,9 @@ pub fn plan(
     progress: &Progress<'_>,
 ) -> Result<Schedule, ScheduleError> {
     // What cannot be is said before anything is measured.
-    if request.knots < 2 || request.knots > request.candidates.len() {
+    // Matched levels lie between candidates, so there may be more of them.
+    let matched = matches!(request.method, Method::MseMatched { .. });
+    if request.knots < 2 || (request.knots > request.candidates.len() && !matched) {
         return Err(ScheduleError::Knots { knots: request.knots, candidates: request.candidates.len() });
     }
     let available = corruption.shape().count(source)?;
@@ -82,6 +86,7 @@ pub fn plan(
         knots,
         hops,
         interpolation: request.interpolation,
+        timing: matched.then(|| request.timing.clone()),
         equal_arc_length,
         unconverged,
         spread,
@@ -111,9 +116,18 @@ fn choose_knots(
     progress: &Progress<'_>,
 ) -> Result<Chosen, ScheduleError> {
     let candidates = &request.candidates;
-    if request.metric == Metric::Paired {
-        let distances = paired_distances(corruption, candidates, images, progress)?;
-        return choose_from(&distances, corruption, request);
+    let paired = match (request.metric, request.method) {
+        // A squared error is of an image and the same image, whatever distance the hops are measured by.
+        (Metric::Paired, _) | (_, Method::MseMatched { .. }) => {
+            Some(paired_distances(corruption, candidates, images, progress)?)
+        }
+        _ => None,
+    };
+    let errors = || -> Vec<f64> {
+        paired.iter().flat_map(|distances| (0..candidates.len()).map(|k| distances[(0, k)].powi(2))).collect()
+    };
+    if let (Metric::Paired, Some(distances)) = (request.metric, &paired) {
+        return choose_from(distances, &errors(), corruption, request);
     }
     let shape = corruption.shape();
     let cloud = |index: usize| -> Result<Matrix, ScheduleError> {
@@ -127,12 +141,14 @@ fn choose_knots(
         unconverged.fetch_add(usize::from(!estimate.converged), Ordering::Relaxed);
         Ok(estimate.distance())
     });
-    let chosen = choose_from(&distances, corruption, request)?;
+    let chosen = choose_from(&distances, &errors(), corruption, request)?;
     Ok(Chosen { unconverged: unconverged.load(Ordering::Relaxed), ..chosen })
 }
 
+/// `errors`: the mean squared change of an image by each candidate, for the method that matches them.
 fn choose_from(
     distances: &impl Distances,
+    errors: &[f64],
     corruption: &dyn Corruption,
     request: &Request,
 ) -> Result<Chosen, ScheduleError> {
@@ -161,13 +177,18 @@ fn choose_from(
             let hops = hops_along(candidates, &steps, &equal)?;
             Ok(Chosen { method: request.method, knots: equal.clone(), hops, equal_arc_length: equal, unconverged: 0 })
         }
-        Method::MseMatched { pace, sigma } => {
-            distances.prepare(f64::INFINITY)?;
-            let error = |k: usize| if k == 0 { Some(0.0) } else { distances.within(0, k, f64::INFINITY) };
-            let errors: Vec<f64> = (0..=last).filter_map(error).map(|d| d * d).collect();
-            let times: Vec<f64> = (0..request.knots).map(|k| k as f64 / (request.knots - 1) as f64).collect();
-            let noise = vec![corruption.shape().len() as f64 * sigma * sigma; times.len()];
-            let knots = mse_matched(candidates, &errors, pace, &times, &noise)?;
+        Method::MseMatched { pace, .. } => {
+            let Timing { noise, start } = &request.timing;
+            // Knots lie at equal times from the start of the corruption to t = 1.
+            let part = |k: usize| k as f64 / (request.knots - 1) as f64;
+            let times: Vec<f64> = (0..request.knots)
+                .map(|k| if k + 1 == request.knots { 1.0 } else { start + (1.0 - start) * part(k) })
+                .collect();
+            let added: Vec<f64> =
+                times.iter().map(|&t| corruption.shape().len() as f64 * noise.sigma(t).powi(2)).collect();
+            let mut knots = mse_matched(candidates, errors, pace, &times, &added)?;
+            // A path starts at the image itself.
+            knots[0] = candidates[0];
             let hops = hops_along(candidates, &steps, &knots)?;
             Ok(Chosen { method: request.method, knots, hops, equal_arc_length: equal, unconverged: 0 })
         }

@@ -3,9 +3,9 @@
 //! For samplers and tests the host works them out exactly and sets them as inputs ([`HostPath`]). For training they are
 //! looked up in the graph from a `t` drawn on the device ([`PathTable`]).
 
-use crate::corruption::{CorruptionError, LinearMap, MapProgram, Shape};
+use crate::corruption::{Corruption, CorruptionError, LinearMap, MapProgram, Shape};
 use crate::objective::MomentVars;
-use crate::path::{Moment, Path, PathError};
+use crate::path::{LevelSchedule, Moment, Path, PathError};
 use softdiff_engine::{Graph, Result, Var};
 
 /// A path as operations.
@@ -27,7 +27,7 @@ pub enum TableError {
     Rows(usize),
     /// Too large.
     #[error(
-        "a table of {rows} times needs {} MiB, more than {} MiB; take fewer rows, or a separable or diagonal corruption",
+        "a table of {rows} times needs {} MiB, more than {} MiB; give smaller images by data.size",
         bytes >> 20, TABLE_LIMIT >> 20
     )]
     TooLarge {
@@ -44,16 +44,32 @@ pub enum TableError {
     Corruption(#[from] CorruptionError),
 }
 
-/// The numbers of a path at equally spaced times, linear in between: C_t is exact at the rows.
+/// The numbers of a path at equally spaced times, linear in between: C_t is exact at the rows. Hard masks are exact at all
+/// times: their levels are compared with those at which pixels are erased.
 ///
 /// sigma_t is linear between the rows too, and one and the same for the noise and for the weights of the loss.
 #[derive(Debug, Clone)]
 pub struct PathTable {
     program: MapProgram,
     rows: usize,
-    /// One table `[rows, numbers]` per tensor; a single row where nothing depends on time.
-    tables: Vec<Vec<f64>>,
+    stages: Vec<StageTable>,
     sigma: Vec<f64>,
+}
+
+#[derive(Debug, Clone)]
+enum StageTable {
+    /// One table `[rows, numbers]` per tensor; a single row where nothing depends on time.
+    Rows { program: MapProgram, tables: Vec<Vec<f64>> },
+    /// A hard mask.
+    Mask(MaskTable),
+}
+
+/// The level of a hard mask at equal distances of time from `start` to 1, and where its pixels are erased.
+#[derive(Debug, Clone)]
+struct MaskTable {
+    start: f64,
+    levels: Vec<f64>,
+    erased_at: Vec<f64>,
 }
 
 impl PathTable {
@@ -63,24 +79,38 @@ impl PathTable {
             return Err(TableError::Rows(rows));
         }
         let shape = path.shape();
-        let at = |row: usize| path.at(row as f64 / (rows - 1) as f64);
-        let mut program = MapProgram::of(&at(rows / 2)?.map, shape)?;
-        let size = |program: &MapProgram| -> usize {
-            program.parameter_shapes().iter().map(|s| s.iter().product::<usize>()).sum()
-        };
-        let bytes = rows.saturating_mul(size(&program)).saturating_mul(size_of::<f32>());
+        let (mut stages, mut programs) = (Vec::new(), Vec::new());
+        for (corruption, level) in path.stages() {
+            let stage = match corruption.erased_at() {
+                Some(erased_at) => StageTable::Mask(MaskTable::new(level, erased_at)),
+                None => StageTable::rows(corruption, level, rows)?,
+            };
+            programs.push(match &stage {
+                StageTable::Rows { program, .. } => program.clone(),
+                StageTable::Mask(_) => MapProgram::mask(shape),
+            });
+            stages.push(stage);
+        }
+        let sigma = (0..rows).map(|row| path.noise().sigma(row as f64 / (rows - 1) as f64)).collect();
+        Ok(PathTable { program: MapProgram::composed(programs, shape), rows, stages, sigma })
+    }
+}
+
+impl StageTable {
+    fn rows(corruption: &dyn Corruption, level: &LevelSchedule, rows: usize) -> Result<Self, TableError> {
+        let at = |row: usize| corruption.at(level.at(row as f64 / (rows - 1) as f64).0);
+        let mut program = MapProgram::of(&at(rows / 2)?, corruption.shape())?;
+        let size: usize = program.parameter_shapes().iter().map(|s| s.iter().product::<usize>()).sum();
+        let bytes = rows.saturating_mul(size).saturating_mul(size_of::<f32>());
         if bytes > TABLE_LIMIT {
             return Err(TableError::TooLarge { rows, bytes });
         }
         for row in 0..rows {
-            program = program.covering_also(&at(row)?.map)?;
+            program = program.covering_also(&at(row)?)?;
         }
         let mut tables = vec![Vec::new(); program.parameter_shapes().len()];
-        let mut sigma = Vec::with_capacity(rows);
         for row in 0..rows {
-            let moment = at(row)?;
-            sigma.push(moment.sigma);
-            for (table, values) in tables.iter_mut().zip(program.values(&moment.map)?) {
+            for (table, values) in tables.iter_mut().zip(program.values(&at(row)?)?) {
                 table.extend(values);
             }
         }
@@ -90,24 +120,69 @@ impl PathTable {
                 table.truncate(width);
             }
         }
-        Ok(PathTable { program, rows, tables, sigma })
+        Ok(StageTable::Rows { program, tables })
+    }
+}
+
+impl MaskTable {
+    /// Rows at least: far more than there are pixels, so that levels between them are as good as exact for any curve.
+    const ROWS: usize = 1 << 16;
+
+    fn new(level: &LevelSchedule, erased_at: &[f64]) -> Self {
+        let (start, pieces) = match level {
+            LevelSchedule::Curve { curve, start } => (*start, curve.knots() - 1),
+            _ => (0.0, 1),
+        };
+        // Equally spaced knots are rows, so straight lines between them are exact.
+        let last = pieces * Self::ROWS.div_ceil(pieces);
+        let time = |row: usize| start + (1.0 - start) * row as f64 / last as f64;
+        let levels = (0..=last).map(|row| level.at(time(row).min(1.0)).0).collect();
+        MaskTable { start, levels, erased_at: erased_at.to_vec() }
+    }
+
+    /// `[n, height, width, 1]` of zeros and ones: a pixel is there while the level is below the one that erases it.
+    fn emit(&self, g: &mut Graph, t: Var, shape: Shape) -> Result<Var> {
+        let (n, pixels) = (g.shape(t).numel(), shape.pixels());
+        let shift = g.constant([1], vec![-self.start])?;
+        let since = g.add(t, shift)?;
+        let position = g.scale(since, (self.levels.len() - 1) as f64 / (1.0 - self.start))?;
+        let table = g.constant([self.levels.len(), 1], self.levels.clone())?;
+        let level = g.interpolate(table, position)?;
+        let erased_at = g.constant([1, pixels], self.erased_at.clone())?;
+        let lowered = g.scale(level, -1.0)?;
+        let left = g.add(erased_at, lowered)?;
+        // 0 up to zero, 1 above: a steep table.
+        let steep = g.scale(left, 1e30)?;
+        let steep = g.reshape(steep, [n * pixels])?;
+        let bits = g.constant([2, 1], vec![0.0, 1.0])?;
+        let mask = g.interpolate(bits, steep)?;
+        g.reshape(mask, [n, shape.height, shape.width, 1])
     }
 }
 
 impl EmittedPath for PathTable {
-    fn moment(&self, g: &mut Graph, t: Var, _: Shape, _: &str) -> Result<MomentVars> {
+    fn moment(&self, g: &mut Graph, t: Var, shape: Shape, _: &str) -> Result<MomentVars> {
         let n = g.shape(t).numel();
         let position = g.scale(t, (self.rows - 1) as f64)?;
-        let mut parameters = Vec::with_capacity(self.tables.len());
-        for (values, shape) in self.tables.iter().zip(self.program.parameter_shapes()) {
-            let width: usize = shape.iter().product();
-            if values.len() == width {
-                parameters.push(g.constant([&[1], &shape[..]].concat(), values.clone())?);
-                continue;
+        let mut parameters = Vec::new();
+        for stage in &self.stages {
+            let (program, tables) = match stage {
+                StageTable::Rows { program, tables } => (program, tables),
+                StageTable::Mask(mask) => {
+                    parameters.push(mask.emit(g, t, shape)?);
+                    continue;
+                }
+            };
+            for (values, shape) in tables.iter().zip(program.parameter_shapes()) {
+                let width: usize = shape.iter().product();
+                if values.len() == width {
+                    parameters.push(g.constant([&[1], &shape[..]].concat(), values.clone())?);
+                    continue;
+                }
+                let table = g.constant([self.rows, width], values.clone())?;
+                let row = g.interpolate(table, position)?;
+                parameters.push(g.reshape(row, [&[n], &shape[..]].concat())?);
             }
-            let table = g.constant([self.rows, width], values.clone())?;
-            let row = g.interpolate(table, position)?;
-            parameters.push(g.reshape(row, [&[n], &shape[..]].concat())?);
         }
         let table = g.constant([self.rows, 1], self.sigma.clone())?;
         let sigma = g.interpolate(table, position)?;

@@ -217,9 +217,11 @@ fn lasting(recipe: &Recipe) -> String {
     lasting.train.steps = 1;
     lasting.train.recompute = false;
     lasting.data.crop = Some(lasting.data.load_options().transform.crop);
-    // Whether it changes the images is seen in their hash.
     let text = lasting.to_toml();
-    text.lines().filter(|line| !line.starts_with("exif = ")).map(|line| format!("{line}\n")).collect()
+    // Keys that runs begun before they existed do not have: whether `exif` changes the images is seen in their hash, and
+    // `start = 0.0` is what it was before.
+    let absent = |line: &&str| !line.starts_with("exif = ") && *line != "start = 0.0";
+    text.lines().filter(absent).map(|line| format!("{line}\n")).collect()
 }
 
 /// A run goes on with its own recipe only; it may be made longer.
@@ -228,7 +230,7 @@ fn check_recipe(recipe: &Recipe, folder: &RunFolder) -> Result<(), PrepareError>
     let text = String::from_utf8_lossy(&bytes);
     let other = |difference| PrepareError::OtherRecipe { folder: folder.root().into(), difference };
     let origin = folder.config().display().to_string();
-    let before = Recipe::parse(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
+    let before = Recipe::parse_saved(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
     let (before, now) = (lasting(&before), lasting(recipe));
     if before == now {
         return Ok(());
@@ -337,5 +339,21 @@ mod tests {
         assert_ne!(begun, lasting(&recipe("train.rate=1")));
         assert!(recipe("train.recompute=true").to_toml().contains("recompute = true"));
         assert!(!recipe("train.steps=5").to_toml().contains("recompute"));
+    }
+
+    #[test]
+    fn a_simultaneous_run_of_before_keeps_its_stretched_curve_and_can_go_on() {
+        let now = Recipe::builtin("simultaneous", &[]).unwrap();
+        let saved = now.to_toml().replace("\nstart = 0.18\n", "\n");
+        assert_ne!(saved, now.to_toml());
+        let before = Recipe::parse_saved(&saved, "config.toml", &[]).unwrap();
+        let start = |recipe: &Recipe| match recipe.path {
+            crate::recipe::PathSection::Simultaneous { start, .. } => start,
+            _ => f64::NAN,
+        };
+        assert_eq!((start(&now), start(&before)), (0.18, 0.0));
+        // What checkpoints were hashed with is the same text as ever.
+        assert_eq!(lasting(&before), saved.replace("steps = 1000000", "steps = 1"));
+        assert_eq!(Recipe::parse_saved(&before.to_toml(), "config.toml", &[]).unwrap(), before);
     }
 }

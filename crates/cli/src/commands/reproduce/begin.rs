@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Pace, share};
 use super::measure::Metric;
-use super::results::Results;
+use super::results::{EXACT, Results};
 use super::runner::{Job, sampling};
 use crate::diagnostics::Failure;
 use std::path::Path;
@@ -15,7 +15,11 @@ const PROBE_GPU: u64 = 100;
 impl Job {
     /// What is known already, with the steps and samples of this budget.
     pub(super) fn begin(&self) -> Result<Results, Failure> {
-        let metric = if self.network.is_some() { Metric::Fid } else { Metric::SlicedWasserstein };
+        let metric = match (self.experiment.exact, &self.network) {
+            (true, _) => EXACT,
+            (false, Some(_)) => Metric::Fid.name(),
+            (false, None) => Metric::SlicedWasserstein.name(),
+        };
         let network = self.network.as_ref().map(|network| softdiff::hash::to_text(network.hash()));
         let before = Results::read(&self.results_file())?;
         let batch = self.entries.first().map_or(1, |entry| entry.recipe.train.batch);
@@ -28,7 +32,7 @@ impl Job {
             data,
             budget: self.budget.words(),
             batch,
-            metric: metric.name().into(),
+            metric: metric.into(),
             network,
             device: self.device.to_string(),
             command: self.command.clone(),

@@ -17,7 +17,7 @@ use std::path::Path;
 /// Directions of the sliced distance, as in `softdiff eval`.
 const DIRECTIONS: usize = 500;
 /// The most images of the data that samples are compared with by their pixels.
-const REFERENCE: usize = 10_000;
+pub const REFERENCE: usize = 10_000;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -131,7 +131,7 @@ impl Reference {
 }
 
 /// The bytes of up to half of the images, evenly spread; with the other offset, other ones.
-fn spread(dataset: &Dataset, offset: usize, most: usize) -> Vec<u8> {
+pub fn spread(dataset: &Dataset, offset: usize, most: usize) -> Vec<u8> {
     let count = most.min(dataset.len() / 2).max(1);
     let every = dataset.len() / count;
     (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect()

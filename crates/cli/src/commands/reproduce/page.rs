@@ -76,7 +76,10 @@ fn quality(results: &Results) -> Option<Section> {
         series,
         ..Chart::default()
     };
-    let caption = format!("Lower is better; {} images per point.", results.samples);
+    let caption = match results.samples {
+        0 => "Lower is better.".to_owned(),
+        samples => format!("Lower is better; {samples} images per point."),
+    };
     let figure = Block::Figure(Figure::drawn("quality", caption, chart.svg()));
     Some(Section { title: "Quality over evaluations".into(), blocks: vec![figure] })
 }
@@ -104,7 +107,7 @@ fn pictures(
     folder: &Path,
 ) -> Result<Vec<Section>, Failure> {
     let mut sections = Vec::new();
-    for entry in entries {
+    for entry in entries.iter().filter(|_| experiment.trains()) {
         let mut figures = Vec::new();
         for (index, setting) in entry.variant.settings.iter().enumerate() {
             let section = sampling(entry, setting);

@@ -9,6 +9,9 @@ use std::path::Path;
 /// FID of fewer images is dominated by its bias; the paper takes 50000.
 const MANY: usize = 50_000;
 
+/// The metric of experiments without a network.
+pub const EXACT: &str = "exact-w2";
+
 /// What was found, and under which budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -26,7 +29,7 @@ pub struct Results {
     pub batch: usize,
     /// Images behind each number.
     pub samples: usize,
-    /// `fid` or `sliced-wasserstein`.
+    /// `fid`, `sliced-wasserstein` or `exact-w2`.
     pub metric: String,
     /// The images that samples are measured against: number, size, part and hash.
     #[serde(default)]
@@ -138,7 +141,11 @@ impl Results {
 
     /// What was measured, in words that leave no doubt.
     pub fn metric_words(&self) -> &'static str {
-        if self.metric == "fid" { "FID" } else { "sliced Wasserstein (pixels)" }
+        match self.metric.as_str() {
+            "fid" => "FID",
+            EXACT => "W2 to the true Gaussian",
+            _ => "sliced Wasserstein (pixels)",
+        }
     }
 
     /// The budget as it must stand beside every number.
@@ -146,6 +153,11 @@ impl Results {
         let mut facts = vec![("data", self.data.join(", "))];
         if self.steps == 0 {
             facts.push(("training", "none".into()));
+            if self.metric == EXACT {
+                let words = "W2 between Gaussian images and what the sampler makes of them with the exact denoiser";
+                facts.push(("each number", words.into()));
+                facts.push(("measured against", self.reference.clone()));
+            }
             return facts;
         }
         let kind = match self.metric.as_str() {

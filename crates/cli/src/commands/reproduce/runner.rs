@@ -1,7 +1,7 @@
 //! Runs any experiment: train every model, measure it at every setting, keep what is done.
 
 use super::budget::Budget;
-use super::measure::{Reference, images};
+use super::measure::{REFERENCE, Reference, images, spread};
 use super::plan::Entry;
 use super::results::{Levels, Results, Row};
 use super::{beside, drawing, page, table};
@@ -9,12 +9,13 @@ use crate::atomic_file::save;
 use crate::commands::train;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::engine::Device;
-use softdiff::experiment::{Experiment, Setting, Show};
+use softdiff::experiment::{Experiment, Setting, Show, Spectrum, reflected};
 use softdiff::inception::Inception;
 use softdiff::model::{CheckpointChoice, Model};
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::schedule::Schedule;
+use softdiff::train::Prepared;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -52,7 +53,10 @@ impl Job {
             let mut recipe = entry.recipe.clone();
             let mut run = self.run_folder(entry);
             if !self.experiment.trains() {
-                self.prepare(&run, recipe)?;
+                let prepared = self.prepare(&run, recipe)?;
+                if self.experiment.exact {
+                    self.measure_exactly(entry, &prepared, &mut results)?;
+                }
             } else {
                 recipe.train.steps = results.steps;
                 match beside::trained(&self.folder, &run, &recipe) {
@@ -113,11 +117,41 @@ impl Job {
     }
 
     /// Only the schedule and the prior.
-    fn prepare(&self, run: &Path, recipe: Recipe) -> Outcome {
+    fn prepare(&self, run: &Path, recipe: Recipe) -> Result<Prepared, Failure> {
         let folder = RunFolder::new(run);
         let lock = folder.lock()?;
         let mut watcher = train::Terminal::new(Some(self.stop.clone()), self.json);
-        train::prepare(recipe, &folder, &lock, &mut watcher)?;
+        train::prepare(recipe, &folder, &lock, &mut watcher)
+    }
+
+    /// Measures a schedule at every setting with the exact denoiser.
+    fn measure_exactly(&self, entry: &Entry, prepared: &Prepared, results: &mut Results) -> Outcome {
+        let (shape, Some(schedule)) = (prepared.path.shape(), &prepared.schedule) else { return Ok(()) };
+        let path = reflected(&prepared.recipe, schedule)?;
+        let bytes = spread(&prepared.dataset, 0, REFERENCE);
+        let images: Vec<f64> = bytes.iter().map(|&byte| f64::from(byte) / 255.0).collect();
+        let spectrum = Spectrum::of(shape, &images)?;
+        results.reference = format!("the spectrum of {} images of {shape}", images.len() / shape.len());
+        for setting in entry.variant.settings {
+            let begun = Instant::now();
+            let section = sampling(entry, setting);
+            let value = spectrum.distance(&path, section.build()?.as_ref(), &section.sampling()?)?;
+            results.put(Row {
+                variant: entry.name.clone(),
+                sampler: section.sampler.clone(),
+                sampler_steps: section.steps,
+                evaluations: section.evaluations()?,
+                train_steps: 0,
+                images_seen: 0,
+                samples: 0,
+                metric: results.metric.clone(),
+                value,
+                error: None,
+                memorised: None,
+                seconds: begun.elapsed().as_secs_f64(),
+                paper: setting.paper.into(),
+            });
+        }
         Ok(())
     }
 

@@ -27,7 +27,7 @@ const ORDERS: [(&str, ErasureOrder); 5] = [
 /// | `largest` | blur, heat, motion | `"auto"` | strongest level in pixels; `"auto"`: the paper's 18 for 32x32 and 23 for 64x64, in proportion for other sizes; half the side for motion |
 /// | `boundary` | blur, motion | `"zero"` | what lies beyond the border: `"zero"`, `"reflect"`, `"periodic"` |
 /// | `floor` | heat | `0` | least gain of a frequency, from 0 to below 1 |
-/// | `order` | masking | `"window"` | `"window"`, `"spiral"`, `"random"`, `"rows"`, `"columns"` |
+/// | `order` | masking | `"window"` | pixel by pixel: `"spiral"` (a window that shrinks), `"random"`; together: `"window"` (square rings), `"rows"`, `"columns"` |
 /// | `order_seed` | masking | `0` | seed of the random order |
 /// | `softness` | masking | `0` | part of the range over which a pixel fades, from 0 to below 1 |
 /// | `grey` | decolourisation | `"mean"` | `"mean"` or `"luma"` |

@@ -16,11 +16,11 @@ pub use checkpoint::CheckpointSection;
 pub use corruption::CorruptionSection;
 pub use data::DataSection;
 pub use network::{NetworkSection, Preset};
-pub use path::PathSection;
+pub use path::{PathSection, score_sde_largest};
 pub use preview::PreviewSection;
 pub use prior::PriorSection;
 pub use sample::{SampleSection, Weights};
-pub use schedule::{KnotMethod, ScheduleSection};
+pub use schedule::{KnotMethod, MATCHED_KNOTS, ScheduleSection};
 pub use train::{TrainPrecision, TrainSection};
 
 pub(super) use objective::{read as read_objective, write as write_objective};

@@ -1,9 +1,10 @@
 //! `[path]`: how the image is lost over time.
 
 use super::CorruptionSection;
-use crate::noise::{Alpha, NOISE_STAGE, PAPER_LARGEST, PAPER_SMALLEST};
+use crate::noise::{Alpha, NOISE_STAGE, Noise, PAPER_LARGEST, PAPER_SMALLEST};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
+use crate::schedule::Timing;
 
 /// `[path]`, by `kind`.
 ///
@@ -11,8 +12,9 @@ use crate::recipe::writer::Writer;
 /// |---|---|---|---|
 /// | `kind` | | `"two-stage"` | `"two-stage"`, `"simultaneous"`, `"ve"`, `"vp"`, `"sub-vp"`, `"blurring"` |
 /// | `smallest` | two-stage, simultaneous, ve | `0.01` | noise at t = 0 |
-/// | `largest` | the same | `0.1`; ve `50` | noise at t = 1 |
+/// | `largest` | the same | `0.1`; ve `50`, or `90` where `data.size` is 64 or more | noise at t = 1 |
 /// | `noise_stage` | two-stage | `0.18` | time in which only noise grows |
+/// | `start` | simultaneous | `0.18` | time at which the corruption begins; `0` in runs saved before this key existed |
 /// | `alpha` | vp, sub-vp | `"linear"` | `"linear"` or `"cosine"` |
 /// | `beta_min`, `beta_max` | linear alpha | `0.1`, `20` | |
 /// | `offset` | cosine alpha | `0.008` | |
@@ -21,15 +23,18 @@ use crate::recipe::writer::Writer;
 #[allow(missing_docs)]
 pub enum PathSection {
     TwoStage { smallest: f64, largest: f64, noise_stage: f64, corruption: CorruptionSection },
-    Simultaneous { smallest: f64, largest: f64, corruption: CorruptionSection },
+    Simultaneous { smallest: f64, largest: f64, start: f64, corruption: CorruptionSection },
     Ve { smallest: f64, largest: f64 },
     Vp { alpha: Alpha },
     SubVp { alpha: Alpha },
     Blurring,
 }
 
-/// score_sde's largest noise for CIFAR-10.
-const VE_LARGEST: f64 = 50.0;
+/// score_sde's largest noise: 50 for CIFAR-10, 90 for CelebA-64. `side` is that of the images, as far as it is
+/// known: a recipe knows its `data.size`.
+pub fn score_sde_largest(side: Option<usize>) -> f64 {
+    if side.is_some_and(|side| side >= 64) { 90.0 } else { 50.0 }
+}
 
 impl PathSection {
     /// The names of all kinds.
@@ -55,6 +60,20 @@ impl PathSection {
         }
     }
 
+    /// The noise over time and when the corruption begins, where a schedule chooses its levels.
+    pub fn timing(&self) -> Option<Timing> {
+        match *self {
+            PathSection::TwoStage { smallest, largest, noise_stage, .. } => {
+                let noise = Noise::Geometric { smallest, largest, until: noise_stage };
+                Some(Timing { noise, start: noise_stage })
+            }
+            PathSection::Simultaneous { smallest, largest, start, .. } => {
+                Some(Timing { noise: Noise::Geometric { smallest, largest, until: 1.0 }, start })
+            }
+            _ => None,
+        }
+    }
+
     /// Whether C is a number times the identity at all times, as some samplers need it.
     pub fn is_scale(&self) -> bool {
         match self {
@@ -63,7 +82,7 @@ impl PathSection {
         }
     }
 
-    pub(in crate::recipe) fn read(r: &Reader) -> Self {
+    pub(in crate::recipe) fn read(r: &Reader, side: Option<usize>) -> Self {
         let kinds = Self::KINDS.map(|kind| (kind, kind));
         let kind = r.choice("kind", &kinds).unwrap_or("two-stage");
         let smallest = || r.number("smallest", Range::Positive).unwrap_or(PAPER_SMALLEST);
@@ -73,9 +92,10 @@ impl PathSection {
             "simultaneous" => PathSection::Simultaneous {
                 smallest: smallest(),
                 largest: largest(PAPER_LARGEST),
+                start: r.number("start", Range::BelowOne).unwrap_or(NOISE_STAGE),
                 corruption: corruption(),
             },
-            "ve" => PathSection::Ve { smallest: smallest(), largest: largest(VE_LARGEST) },
+            "ve" => PathSection::Ve { smallest: smallest(), largest: largest(score_sde_largest(side)) },
             "vp" => PathSection::Vp { alpha: read_alpha(r) },
             "sub-vp" => PathSection::SubVp { alpha: read_alpha(r) },
             "blurring" => PathSection::Blurring,
@@ -102,6 +122,7 @@ impl PathSection {
                 ("smallest", "kind two-stage, simultaneous or ve"),
                 ("largest", "kind two-stage, simultaneous or ve"),
                 ("noise_stage", "kind two-stage"),
+                ("start", "kind simultaneous"),
                 ("alpha", "kind vp or sub-vp"),
                 ("beta_min", "kind vp or sub-vp with alpha linear"),
                 ("beta_max", "kind vp or sub-vp with alpha linear"),
@@ -121,7 +142,12 @@ impl PathSection {
                 w.value("largest", largest);
                 w.value("noise_stage", noise_stage);
             }
-            PathSection::Simultaneous { smallest, largest, .. } | PathSection::Ve { smallest, largest } => {
+            PathSection::Simultaneous { smallest, largest, start, .. } => {
+                w.value("smallest", smallest);
+                w.value("largest", largest);
+                w.value("start", start);
+            }
+            PathSection::Ve { smallest, largest } => {
                 w.value("smallest", smallest);
                 w.value("largest", largest);
             }

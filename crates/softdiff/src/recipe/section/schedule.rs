@@ -1,5 +1,6 @@
 //! `[schedule]`: which levels the corruption passes through.
 
+use super::path::score_sde_largest;
 use crate::curve::Interpolation;
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
@@ -7,6 +8,9 @@ use crate::schedule::Metric;
 
 const BETWEEN: [(&str, Interpolation); 2] =
     [("linear", Interpolation::Linear), ("monotone-cubic", Interpolation::MonotoneCubic)];
+
+/// Levels matched to errors fall on a few of 32 knots only, near t = 1 where nearly all of the error is made.
+pub const MATCHED_KNOTS: usize = 256;
 
 /// How the knots of a path come about.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,12 +41,12 @@ pub enum KnotMethod {
 /// |---|---|---|---|
 /// | `method` | | `"shortest-path"` | `"shortest-path"`, `"equal-arc-length"`, `"mse-matched"`, `"straight"`, `"even"`, `"file"` |
 /// | `file` | file | required | a schedule.json |
-/// | `pace` | mse-matched | `50` | largest noise of the diffusion whose pace is copied |
-/// | `knots` | all but straight and file | `32` | levels to choose |
+/// | `pace` | mse-matched | `50`, or `90` where `data.size` is 64 or more | largest noise of the diffusion whose pace is copied |
+/// | `knots` | all but straight and file | `32`; mse-matched `256` | levels to choose |
 /// | `candidates` | those measured | `256` | levels to choose from |
 /// | `images` | those measured | `1024` | images to measure |
 /// | `resamplings` | those measured | `1` | choices of images over which the spread is reported |
-/// | `metric` | those measured | `"paired"` | `"paired"`, `"exact"`, `"sinkhorn"`, `"divergence"`, `"sliced"`, `"bures"`, `"mmd"` |
+/// | `metric` | those measured | `"paired"` | of hops; mse-matched always matches paired errors: `"paired"`, `"exact"`, `"sinkhorn"`, `"divergence"`, `"sliced"`, `"bures"`, `"mmd"` |
 /// | `entropy` | sinkhorn, divergence | `20` | in squared pixel distances |
 /// | `directions` | sliced | `256` | |
 /// | `bandwidth` | mmd | `15` | |
@@ -95,27 +99,37 @@ impl ScheduleSection {
         matches!(self.method, KnotMethod::ShortestPath | KnotMethod::EqualArcLength | KnotMethod::MseMatched { .. })
     }
 
-    pub(in crate::recipe) fn read(r: &Reader, seed: u64) -> Self {
+    pub(in crate::recipe) fn read(r: &Reader, seed: u64, side: Option<usize>) -> Self {
         let mut section = ScheduleSection::default();
         let methods = Self::METHODS.map(|method| (method, method));
         let name = r.choice("method", &methods).unwrap_or("shortest-path");
         section.method = match name {
             "equal-arc-length" => KnotMethod::EqualArcLength,
-            "mse-matched" => KnotMethod::MseMatched { pace: r.number("pace", Range::Positive).unwrap_or(50.0) },
+            "mse-matched" => {
+                KnotMethod::MseMatched { pace: r.number("pace", Range::Positive).unwrap_or(score_sde_largest(side)) }
+            }
             "straight" => KnotMethod::Straight,
             "even" => KnotMethod::Even,
             "file" => KnotMethod::File { file: r.required("file", "name a schedule.json made by softdiff schedule") },
             _ => KnotMethod::ShortestPath,
         };
+        let matched = matches!(section.method, KnotMethod::MseMatched { .. });
+        if matched {
+            section.knots = MATCHED_KNOTS;
+        }
         if section.measures() || section.method == KnotMethod::Even {
             section.knots = r.size("knots", 3..=4096).unwrap_or(section.knots);
         }
         if section.measures() {
-            section.candidates = r.size("candidates", 3..=4096).unwrap_or(section.candidates.max(section.knots));
+            section.candidates = r.size("candidates", 3..=4096).unwrap_or(section.candidates.max(if matched {
+                0
+            } else {
+                section.knots
+            }));
             section.images = r.size("images", 1..=1_000_000).unwrap_or(section.images);
             section.resamplings = r.size("resamplings", 1..=100).unwrap_or(section.resamplings);
             section.metric = read_metric(r, seed);
-            if section.knots > section.candidates {
+            if section.knots > section.candidates && !matched {
                 let message = format!("{} knots cannot be chosen from {}", section.knots, section.candidates);
                 let key = if r.has("candidates") { "candidates" } else { "knots" };
                 r.problem(key, message, "give at least as many candidates as knots");
