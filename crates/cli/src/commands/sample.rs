@@ -129,7 +129,7 @@ impl Sample {
             weights: model.weights.to_string(),
             sampler: section.sampler.clone(),
             steps: section.steps,
-            evaluations: section.evaluations()?,
+            evaluations: generator.evaluations(),
             seeds: self.seeds.to_string(),
             set,
         };
@@ -146,7 +146,7 @@ impl Sample {
                 written.push(file.display().to_string());
             }
         }
-        report(&model, &section.sampler, section.steps, &device, self.seeds.0.len(), seconds, &written, json);
+        report(&model, &made, &device, self.seeds.0.len(), seconds, &written, json);
         Ok(())
     }
 }
@@ -165,21 +165,12 @@ fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<Pictures, Failure> {
     Ok(pictures)
 }
 
-#[allow(clippy::too_many_arguments)]
-fn report(
-    model: &Model,
-    sampler: &str,
-    steps: usize,
-    device: &Device,
-    images: usize,
-    seconds: f64,
-    written: &[String],
-    json: bool,
-) {
+fn report(model: &Model, made: &Made, device: &Device, images: usize, seconds: f64, written: &[String], json: bool) {
+    let Made { sampler, steps, evaluations, .. } = made;
     if json {
         let facts = json!({
             "model": model.name, "step": model.step, "weights": model.weights.to_string(), "sampler": sampler,
-            "steps": steps, "images": images, "seconds": seconds, "device": device.to_string(), "files": written,
+            "steps": steps, "evaluations": evaluations, "images": images, "seconds": seconds, "device": device.to_string(), "files": written,
             "starts_from_training_images": model.prior.leaks_training_images(),
         });
         println!("{facts}");
@@ -189,7 +180,7 @@ fn report(
         eprintln!("warning: the images begin with corrupted pictures, so they are not all the model's own");
     }
     eprintln!(
-        "{images} images of {} at step {} ({}), {sampler} in {steps} steps, {seconds:.1} s on {device}",
+        "{images} images of {} at step {} ({}), {sampler} in {steps} steps and {evaluations} evaluations each, {seconds:.1} s on {device}",
         model.name, model.step, model.weights
     );
     written.iter().for_each(|file| eprintln!("wrote {file}"));

@@ -53,7 +53,7 @@ pub struct Made {
     pub sampler: String,
     /// Its steps.
     pub steps: usize,
-    /// Evaluations of the network per image; for an adaptive sampler, at least so many.
+    /// Evaluations of the network per image, counted; for an adaptive sampler their mean.
     pub evaluations: usize,
     /// The seeds, such as `0..1000`.
     pub seeds: String,

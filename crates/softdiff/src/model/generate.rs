@@ -74,6 +74,7 @@ pub struct Generator<'a> {
     sampling: &'a Sampling,
     batch: usize,
     by: By,
+    made: u64,
 }
 
 // There is one of them per command.
@@ -98,12 +99,13 @@ impl<'a> Generator<'a> {
         } else {
             By::Loop(model.denoiser(device, batch, numbers)?)
         };
-        Ok(Generator { model, sampler, sampling, batch, by })
+        Ok(Generator { model, sampler, sampling, batch, by, made: 0 })
     }
 
     /// One image per seed, in the range of the data but not cut off to it.
     pub fn images(&mut self, seeds: &[u64], progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<f64>> {
         let (model, sampler, sampling) = (self.model, self.sampler, self.sampling);
+        self.made += seeds.len() as u64;
         match &mut self.by {
             By::Loop(denoiser) => {
                 let (path, prior, batch) = (&*model.path, &model.prior, self.batch);
@@ -119,6 +121,17 @@ impl<'a> Generator<'a> {
                 Ok(images)
             }
         }
+    }
+}
+
+impl Generator<'_> {
+    /// Evaluations of the network per image, counted: the mean over all images made, to the nearest whole number.
+    pub fn evaluations(&self) -> usize {
+        let evaluated = match &self.by {
+            By::Loop(denoiser) => denoiser.evaluations(),
+            By::Graph(graph) => graph.evaluations(),
+        };
+        (evaluated as f64 / self.made.max(1) as f64).round() as usize
     }
 }
 

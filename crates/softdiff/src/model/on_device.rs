@@ -22,6 +22,7 @@ pub struct GraphSampler {
     path: Arc<Path>,
     condition: Condition,
     prediction: Prediction,
+    evaluations: u64,
 }
 
 impl GraphSampler {
@@ -79,12 +80,17 @@ impl GraphSampler {
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction })
+        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0 })
     }
 
     /// Images at a time.
     pub fn batch(&self) -> usize {
         self.batch
+    }
+
+    /// Images evaluated so far: one for each image in each evaluation.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
     }
 
     /// Takes `x1`, one image per seed and at most a batch, back along the path.
@@ -126,10 +132,12 @@ impl GraphSampler {
                 self.run.set("eta", &narrow(&eta))?;
             }
             self.run.run(0)?;
+            self.evaluations += seeds.len() as u64;
             let correction = if finishing { None } else { sampler.correction(&stage) };
             if let Some(correction) = correction {
                 self.load(&stage, &to, &correction)?;
                 self.run.run(0)?;
+                self.evaluations += seeds.len() as u64;
             }
             before = Some(from.t);
             from = to;

@@ -163,13 +163,13 @@ impl Scene<'_> {
             for (done, &steps) in STEPS.iter().enumerate() {
                 let sampling = model.recipe.sample.sampling_in(steps)?;
                 let (mut asked, x1) = (0, model.starts(&seeds));
-                let count = |_: &[f64]| {
-                    asked += 1;
+                let count = |answer: &[f64]| {
+                    asked += answer.len();
                     Ok(())
                 };
                 let mut counting = Watched { inner: denoiser, look: count };
                 let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
-                points.push((f64::from(asked), self.quality(&images)?.0));
+                points.push((asked as f64 / images.len() as f64, self.quality(&images)?.0));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
             series.push(Series::new(*name, points));

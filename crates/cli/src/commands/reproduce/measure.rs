@@ -144,7 +144,7 @@ pub fn images(
     samples: usize,
     device: &Device,
     stop: &StopRequest,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, usize), Failure> {
     let (sampler, sampling) = (section.build()?, section.sampling()?);
     let batch = if device.is_gpu() { 256 } else { 32 }.min(samples.max(1));
     let precision = numbers(model.recipe.train.precision);
@@ -160,5 +160,5 @@ pub fn images(
         bytes.extend(to_bytes(&generator.images(seeds, &mut |_, _| {})?));
         progress.update(part * batch + seeds.len(), samples);
     }
-    Ok(bytes)
+    Ok((bytes, generator.evaluations()))
 }

@@ -82,8 +82,9 @@ impl SampleSection {
         Ok(Sampling::uniform(steps)?.warped(self.warp)?.ending(self.ending))
     }
 
-    /// Evaluations of the network for one image: the last step of the usual ending is a single one.
-    pub fn evaluations(&self) -> Result<usize, SamplerError> {
+    /// Evaluations of the network for one image, before any is made: the last step of the usual ending is a single one, and
+    /// an adaptive sampler takes at least so many.
+    pub fn expected_evaluations(&self) -> Result<usize, SamplerError> {
         let each = self.build()?.evaluations();
         Ok(if self.ending == Ending::Denoised { (self.steps - 1) * each + 1 } else { self.steps * each })
     }
