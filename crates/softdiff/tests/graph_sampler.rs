@@ -23,6 +23,7 @@ fn paths() -> Vec<Path> {
         Path::variance_exploding(SHAPE, 0.01, 5.0).unwrap(),
         Path::variance_preserving(SHAPE, Alpha::COSINE).unwrap(),
         Path::blurring_diffusion(SHAPE).unwrap(),
+        Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap().centred(),
     ]
 }
 
@@ -56,7 +57,7 @@ fn samplers(path: &Path) -> Vec<Box<dyn Sampler>> {
 #[test]
 fn samplers_for_scales_are_tried_on_their_paths() {
     let counts: Vec<usize> = paths().iter().map(|path| samplers(path).len()).collect();
-    assert_eq!(counts, [8, 13, 13, 8]);
+    assert_eq!(counts, [8, 13, 13, 8, 13]);
 }
 
 #[test]

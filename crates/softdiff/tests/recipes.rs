@@ -63,6 +63,23 @@ fn in_a_run_shorter_than_its_cooldown_the_rate_falls_from_the_beginning() {
 }
 
 #[test]
+fn vp_is_centred_but_for_runs_saved_without_the_key() {
+    let shape = Shape::new(4, 4, 1);
+    for name in ["vp", "sub-vp"] {
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        let path = recipe.path(shape, None).unwrap();
+        assert_eq!((path.centre(), path.at(1.0).unwrap().sigma < 0.51), (0.5, true));
+        let text = recipe.to_toml();
+        assert_eq!(Recipe::parse_saved(&text, "config.toml", &[]).unwrap(), recipe);
+        let old = Recipe::parse_saved(&text.replace("centred = true\n", ""), "config.toml", &[]).unwrap();
+        let path = old.path(shape, None).unwrap();
+        assert_eq!((path.centre(), path.at(1.0).unwrap().sigma > 0.99), (0.0, true));
+        // Keys laid over it later do not change that.
+        assert_eq!(old.with_sets(&sets(&["sample.steps=7"])).unwrap().path, old.path);
+    }
+}
+
+#[test]
 fn a_path_that_needs_a_schedule_says_so() {
     let shape = Shape::new(16, 16, 1);
     let recipe = Recipe::builtin("quickstart", &[]).unwrap();

@@ -59,7 +59,7 @@ impl Train {
         let folder = RunFolder::new(&self.out);
         let recipe = match &self.recipe {
             Some(name) => Recipe::open(name, &self.set)?,
-            None if folder.config().is_file() => Recipe::read(&folder.config(), &self.set)?,
+            None if folder.config().is_file() => Recipe::saved(&folder.config(), &self.set)?,
             None => {
                 let failure = Failure::new(format!("{} is no run to continue", self.out.display()));
                 return Err(failure.hint("name a recipe: softdiff recipe list shows the built-in ones"));

@@ -102,7 +102,10 @@ impl NetworkDenoiser {
             self.run.run(0)?;
             self.evaluations += (part.len() / size) as u64;
             let output: Vec<f64> = self.run.get(self.output)?.into_iter().take(part.len()).map(f64::from).collect();
-            predicted.extend(read(&self.prediction, &output, part, &at)?);
+            let centre = self.path.centre();
+            let from_centre: Vec<f64> = part.iter().map(|x| x - centre).collect();
+            let answer = read(&self.prediction, &output, &from_centre, &at)?;
+            predicted.extend(answer.into_iter().map(|x| x + centre));
         }
         Ok(predicted)
     }

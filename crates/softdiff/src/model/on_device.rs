@@ -59,7 +59,9 @@ impl GraphSampler {
             Condition::Time => network.condition_on_time(&mut g, t)?,
             Condition::LogSigma => t,
         };
-        let output = unet(&mut g, network, x, told, false)?.output;
+        // x is taken from the path's centre; the network sees it as it is.
+        let shown = shifted(&mut g, x, path.centre())?;
+        let output = unet(&mut g, network, shown, told, false)?.output;
         let alpha = match prediction {
             Prediction::Noise => Some(number(&mut g, "alpha")?),
             _ => None,
@@ -108,6 +110,8 @@ impl GraphSampler {
         }
         let wanted = x1.len();
         x1.resize(self.batch * size, 0.0);
+        let centre = self.path.centre();
+        x1.iter_mut().for_each(|x| *x -= centre);
         self.run.set("x", &narrow(&x1))?;
         let steps = sampling.times.len() - 1;
         let path = self.path.clone();
@@ -143,7 +147,7 @@ impl GraphSampler {
             from = to;
         }
         let result = self.run.get(if sampling.ending == Ending::Denoised { self.x0_hat } else { self.next })?;
-        let images: Vec<f64> = result.into_iter().take(wanted).map(f64::from).collect();
+        let images: Vec<f64> = result.into_iter().take(wanted).map(|x| f64::from(x) + centre).collect();
         match images.iter().position(|v| !v.is_finite()) {
             Some(index) => Err(SamplerError::NotFinite { what: "the sample", t: from.t, index }),
             None => Ok(images),
@@ -172,6 +176,15 @@ impl GraphSampler {
         }
         Ok(())
     }
+}
+
+/// `x + by`.
+fn shifted(g: &mut Graph, x: Var, by: f64) -> softdiff_engine::Result<Var> {
+    if by == 0.0 {
+        return Ok(x);
+    }
+    let by = g.constant([1, 1, 1, 1], vec![by])?;
+    g.add(x, by)
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {

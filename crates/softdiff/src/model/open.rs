@@ -122,7 +122,7 @@ impl Model {
         if !folder.config().is_file() {
             return Err(ModelError::NoModel(place.into()));
         }
-        let recipe = Recipe::read(&folder.config(), &[])?;
+        let recipe = Recipe::saved(&folder.config(), &[])?;
         let prior = Prior::read(&folder.prior())?;
         let schedule = if folder.schedule().exists() { Some(Schedule::read(&folder.schedule())?) } else { None };
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);

@@ -1,5 +1,7 @@
 //! Recipes from files, or by name.
 
+use super::document::Document;
+use super::reader::{Problems, Reader};
 use super::{BUILTIN, MAX_BYTES, Recipe, RecipeError};
 use std::io::Read;
 use std::path::Path;
@@ -9,6 +11,25 @@ impl Recipe {
     pub fn read(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
         let origin = path.display().to_string();
         Recipe::parse(&read_text(path)?, &origin, sets)
+    }
+
+    /// Reads the `config.toml` of a run or model. Where an earlier version wrote it without a key that has been added since,
+    /// it keeps the meaning it had: "vp" and "sub-vp" without `centred` are not centred.
+    pub fn saved(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
+        Recipe::parse_saved(&read_text(path)?, &path.display().to_string(), sets)
+    }
+
+    /// The same for a text.
+    pub fn parse_saved(text: &str, origin: &str, sets: &[String]) -> Result<Recipe, RecipeError> {
+        let document = Document::parse(text, origin, &[])?;
+        let problems = Problems::new(&document);
+        let section = Reader::new(&document, &problems).table("path");
+        let mut all = Vec::new();
+        if matches!(section.text("kind").as_deref(), Some("vp" | "sub-vp")) && !section.has("centred") {
+            all.push("path.centred=false".to_owned());
+        }
+        all.extend_from_slice(sets);
+        Recipe::parse(text, origin, &all)
     }
 
     /// The same recipe with `sets` laid over it.

@@ -46,7 +46,7 @@ pub enum RecordsError {
 impl Records {
     /// Reads a run's folder; events after a torn line are left out.
     pub fn read(folder: &RunFolder) -> Result<Records, RecordsError> {
-        let recipe = Recipe::read(&folder.config(), &[])?;
+        let recipe = Recipe::saved(&folder.config(), &[])?;
         let events = match folder.events().is_file() {
             true => folder.read_events()?.map_while(Result::ok).collect(),
             false => vec![],

@@ -209,7 +209,8 @@ fn lasting(recipe: &Recipe) -> String {
     let mut lasting = recipe.clone();
     lasting.train.steps = 1;
     lasting.train.recompute = false;
-    lasting.to_toml()
+    // Runs begun before this key existed are known by a text without it.
+    lasting.to_toml().replace("\ncentred = false\n", "\n")
 }
 
 /// A run goes on with its own recipe only; it may be made longer.
@@ -218,7 +219,7 @@ fn check_recipe(recipe: &Recipe, folder: &RunFolder) -> Result<(), PrepareError>
     let text = String::from_utf8_lossy(&bytes);
     let other = |difference| PrepareError::OtherRecipe { folder: folder.root().into(), difference };
     let origin = folder.config().display().to_string();
-    let before = Recipe::parse(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
+    let before = Recipe::parse_saved(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
     let (before, now) = (lasting(&before), lasting(recipe));
     if before == now {
         return Ok(());

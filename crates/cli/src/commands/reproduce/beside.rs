@@ -30,7 +30,7 @@ fn is_of(run: &Path, recipe: &Recipe) -> bool {
     if !config.is_file() {
         return false;
     }
-    let Ok(other) = Recipe::read(&config, &[]) else { return false };
+    let Ok(other) = Recipe::saved(&config, &[]) else { return false };
     let same = Recipe { name: recipe.name.clone(), ..other } == *recipe;
     same && Model::open(run, None).is_ok_and(|model| model.step == recipe.train.steps)
 }

@@ -14,6 +14,7 @@ use crate::recipe::writer::Writer;
 /// | `largest` | the same | `0.1`; ve `50` | noise at t = 1 |
 /// | `noise_stage` | two-stage | `0.18` | time in which only noise grows |
 /// | `alpha` | vp, sub-vp | `"linear"` | `"linear"` or `"cosine"` |
+/// | `centred` | vp, sub-vp | `true` | images in [-1, 1], as in score_sde; `false` in runs saved before this key existed |
 /// | `beta_min`, `beta_max` | linear alpha | `0.1`, `20` | |
 /// | `offset` | cosine alpha | `0.008` | |
 /// | `[path.corruption]` | two-stage, simultaneous | blur | see [`CorruptionSection`] |
@@ -23,8 +24,8 @@ pub enum PathSection {
     TwoStage { smallest: f64, largest: f64, noise_stage: f64, corruption: CorruptionSection },
     Simultaneous { smallest: f64, largest: f64, corruption: CorruptionSection },
     Ve { smallest: f64, largest: f64 },
-    Vp { alpha: Alpha },
-    SubVp { alpha: Alpha },
+    Vp { alpha: Alpha, centred: bool },
+    SubVp { alpha: Alpha, centred: bool },
     Blurring,
 }
 
@@ -68,6 +69,7 @@ impl PathSection {
         let kind = r.choice("kind", &kinds).unwrap_or("two-stage");
         let smallest = || r.number("smallest", Range::Positive).unwrap_or(PAPER_SMALLEST);
         let largest = |usual: f64| r.number("largest", Range::Positive).unwrap_or(usual);
+        let centred = || r.flag("centred").unwrap_or(true);
         let corruption = || CorruptionSection::read(&r.table("corruption"));
         let section = match kind {
             "simultaneous" => PathSection::Simultaneous {
@@ -76,8 +78,8 @@ impl PathSection {
                 corruption: corruption(),
             },
             "ve" => PathSection::Ve { smallest: smallest(), largest: largest(VE_LARGEST) },
-            "vp" => PathSection::Vp { alpha: read_alpha(r) },
-            "sub-vp" => PathSection::SubVp { alpha: read_alpha(r) },
+            "vp" => PathSection::Vp { alpha: read_alpha(r), centred: centred() },
+            "sub-vp" => PathSection::SubVp { alpha: read_alpha(r), centred: centred() },
             "blurring" => PathSection::Blurring,
             _ => PathSection::TwoStage {
                 smallest: smallest(),
@@ -103,6 +105,7 @@ impl PathSection {
                 ("largest", "kind two-stage, simultaneous or ve"),
                 ("noise_stage", "kind two-stage"),
                 ("alpha", "kind vp or sub-vp"),
+                ("centred", "kind vp or sub-vp"),
                 ("beta_min", "kind vp or sub-vp with alpha linear"),
                 ("beta_max", "kind vp or sub-vp with alpha linear"),
                 ("offset", "kind vp or sub-vp with alpha cosine"),
@@ -125,7 +128,10 @@ impl PathSection {
                 w.value("smallest", smallest);
                 w.value("largest", largest);
             }
-            PathSection::Vp { alpha } | PathSection::SubVp { alpha } => write_alpha(w, alpha),
+            PathSection::Vp { alpha, centred } | PathSection::SubVp { alpha, centred } => {
+                w.value("centred", centred);
+                write_alpha(w, alpha);
+            }
             PathSection::Blurring => {}
         }
         if let Some(corruption) = self.corruption() {
