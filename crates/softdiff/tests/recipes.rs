@@ -1,6 +1,7 @@
 //! Recipes: the built-in ones are sound, bad ones are refused with a place and a remedy, nothing panics.
 
 use softdiff::corruption::Shape;
+use softdiff::model::Quantise;
 use softdiff::objective::Objective;
 use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, Recipe};
 use softdiff::schedule::plan;
@@ -110,4 +111,15 @@ fn sets_are_laid_over_the_file_and_empty_ones_remove() {
     assert_eq!((recipe.data.source.as_str(), recipe.name.as_str()), ("my pictures", "2026"));
     assert_eq!(recipe.train.ema, [0.9, 0.99]);
     assert!(recipe.path.corruption().is_none());
+}
+
+#[test]
+fn the_recipes_of_the_paper_and_of_score_sde_truncate_samples_and_a_run_goes_on_with_either() {
+    for (name, _) in BUILTIN {
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        let ours = ["quickstart", "cifar10-small"].contains(name);
+        assert_eq!(recipe.sample.quantise == Quantise::Round, ours, "{name}");
+        let rounded = recipe.with_sets(&sets(&["sample.quantise=round"])).unwrap();
+        assert!(!rounded.to_toml().contains("quantise"), "saved recipes without the key stay as they are");
+    }
 }

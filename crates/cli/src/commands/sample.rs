@@ -34,6 +34,9 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
+Example: 8-bit values as score_sde makes them before it measures FID
+  softdiff sample runs/first --seeds 0..1000 --set sample.quantise=truncate --out images.npz
+
 Example: does the prior or the way back lose more? Begin with real pictures at the end of the path, and half way
   softdiff sample runs/first --begin-with DATA --seeds 0..1000 --out from-1.npz
   softdiff sample runs/first --begin-with DATA --begin-at 0.5 --seeds 0..1000 --out from-half.npz
@@ -130,6 +133,7 @@ impl Sample {
             sampler: section.sampler.clone(),
             steps: section.steps,
             evaluations: generator.evaluations(),
+            quantise: section.quantise,
             seeds: self.seeds.to_string(),
             set,
         };

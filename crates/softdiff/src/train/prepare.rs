@@ -4,6 +4,7 @@ use super::setup::{Preview, Setup, Watcher};
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{DataError, Dataset, Source};
+use crate::model::Quantise;
 use crate::network::UNetConfig;
 use crate::objective::{Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
@@ -209,6 +210,7 @@ fn lasting(recipe: &Recipe) -> String {
     let mut lasting = recipe.clone();
     lasting.train.steps = 1;
     lasting.train.recompute = false;
+    lasting.sample.quantise = Quantise::default();
     // Runs begun before this key existed are known by a text without it.
     lasting.to_toml().replace("\ncentred = false\n", "\n")
 }

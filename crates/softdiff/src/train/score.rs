@@ -3,7 +3,7 @@
 use super::{Evaluation, Prepared, numbers};
 use crate::inception::Extractor;
 use crate::metrics::{Fid, MetricError, sliced_wasserstein};
-use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
+use crate::model::{Condition, Generation, NetworkDenoiser, Predictor};
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use softdiff_engine::{Device, Params};
 
@@ -80,7 +80,8 @@ impl<'a> Scorer<'a> {
         let (sampler, sampling) = (self.sampler.as_ref(), &self.sampling);
         let seeds: Vec<u64> = (0..self.images as u64).collect();
         let generation = Generation { path, prior, sampler, sampling, batch: BATCH };
-        let images = to_bytes(&generation.images(denoiser, &seeds, &mut |_, _| {})?);
+        let images = generation.images(denoiser, &seeds, &mut |_, _| {})?;
+        let images = recipe.sample.quantise.bytes(&images);
         let value = match &mut self.by {
             By::SlicedWasserstein => {
                 let size = dataset.picture_size();

@@ -8,7 +8,7 @@ use softdiff::engine::Device;
 use softdiff::hash;
 use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::metrics::{Fid, Note, Pictures, StatisticsCache, sliced_wasserstein};
-use softdiff::model::{Generator, Model, to_bytes};
+use softdiff::model::{Generator, Model};
 use softdiff::recipe::{DataSection, SampleSection};
 use softdiff::run::{StopRequest, Stopped};
 use softdiff::train::numbers;
@@ -157,7 +157,7 @@ pub fn images(
             let checkpoint = "the model".to_owned();
             return Err(Stopped { signal, step: model.step, checkpoint }.into());
         }
-        bytes.extend(to_bytes(&generator.images(seeds, &mut |_, _| {})?));
+        bytes.extend(section.quantise.bytes(&generator.images(seeds, &mut |_, _| {})?));
         progress.update(part * batch + seeds.len(), samples);
     }
     Ok((bytes, generator.evaluations()))
