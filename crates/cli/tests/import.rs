@@ -250,5 +250,8 @@ fn weights_of_another_network_are_refused_with_the_shapes_that_differ() {
     assert!(softdiff(&["import", TINY, "--out", weights.to_str().unwrap()]).status.success());
     let refused = train(&weights, &root.join("run"), &["network.channels=16"]);
     let said = text(&refused.stderr);
-    assert!(said.contains("[32, 16] there and [64, 32] here") && said.contains("give train.from a model with the same"), "{said}");
+    assert!(
+        said.contains("[32, 16] there and [64, 32] here") && said.contains("give train.from a model with the same"),
+        "{said}"
+    );
 }

@@ -50,6 +50,34 @@ fn what_begins_with_hardly_corrupted_pictures_ends_near_them() {
 }
 
 #[test]
+fn the_evaluations_of_every_sampler_are_counted() {
+    let scratch = Scratch::new("sample-evaluations");
+    let (run, npz) = (tiny_run(&scratch), scratch.path("images.npz"));
+    let counted = |sampler: &str, set: &str| {
+        let arguments = ["sample", &run, "--seeds", "0..2", "--device", "cpu", "--sampler", sampler, "--steps", "3"];
+        let more = ["--set", set, "--out", &npz, "--json"];
+        let facts: serde_json::Value = serde_json::from_str(&done(&[&arguments[..], &more].concat())).unwrap();
+        let evaluations = facts["evaluations"].as_u64().unwrap();
+        // The same number stands in the file, from which eval and report read it.
+        let file = bytes(&npz);
+        let written = format!("\"evaluations\":{evaluations},");
+        let spaced = format!("\"evaluations\": {evaluations},");
+        let contains = |text: &str| file.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(contains(&written) || contains(&spaced), "{sampler}: {evaluations} is not in the file");
+        evaluations
+    };
+    assert_eq!(counted("momentum", "sample.tolerance=1e-2"), 3);
+    assert_eq!(counted("heun", "sample.tolerance=1e-2"), 5);
+    // Three solves of one accepted step of seven evaluations at the least, and the prediction at the end: the count that
+    // used to be written, (3 - 1) 6 + 1, cannot be.
+    let (coarse, fine) =
+        (counted("dormand-prince", "sample.tolerance=1e-1"), counted("dormand-prince", "sample.tolerance=1e-4"));
+    assert!(coarse >= 22 && fine > coarse, "{coarse} {fine}");
+    let together = counted("dormand-prince", "sample.together=true");
+    assert!(together >= 22, "{together}");
+}
+
+#[test]
 fn what_cannot_be_sampled_says_why() {
     let scratch = Scratch::new("sample-bad");
     let run = tiny_run(&scratch);

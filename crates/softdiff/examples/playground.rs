@@ -98,6 +98,7 @@ pub fn train(path: &Path, data: &Oracle, steps: usize, seed: u64) -> Result<Para
         path: &table,
         objective: &objective,
         prediction: &objective.prediction(),
+        centre: 0.0,
         shape: PLANE,
         batch: BATCH,
         noise: Noise::Drawn,

@@ -93,9 +93,15 @@ pub struct Velocity {
 }
 
 /// Corruptions with their levels over time, applied in order, and the noise added after them.
+///
+/// Images are in [0, 1]. What a path keeps of them, it keeps of their distance to its centre m:
+/// `x_t = m + C_t (x_0 - m) + sigma_t eta`. That is 0 but for [`Path::centred`].
 pub struct Path {
     stages: Vec<(Box<dyn Corruption>, LevelSchedule)>,
     noise: Noise,
+    centre: f64,
+    /// Noise of 1 in the units of the images.
+    unit: f64,
 }
 
 impl Path {
@@ -118,7 +124,7 @@ impl Path {
                 corruption.levels().check(corruption.name(), level.at(t).0)?;
             }
         }
-        Ok(Path { stages, noise })
+        Ok(Path { stages, noise, centre: 0.0, unit: 1.0 })
     }
 
     /// The paper's path: noise grows in the first stage, then the corruption runs through its knots (section 4,
@@ -182,6 +188,26 @@ impl Path {
         )
     }
 
+    /// The same path on images in [-1, 1], as score_sde takes them for VP and sub-VP: `2 x_t - 1` follows it from
+    /// `2 x_0 - 1`. In the units of [0, 1], the centre is 1/2 and the noise half as large.
+    pub fn centred(self) -> Self {
+        Path { centre: 0.5, unit: 0.5, ..self }
+    }
+
+    /// m, the value that images are corrupted towards.
+    pub fn centre(&self) -> f64 {
+        self.centre
+    }
+
+    /// `m - C_t m`: what x_t has besides `C_t x_0` and noise; none where m is 0.
+    pub fn offset(&self, t: f64) -> Result<Option<Vec<f64>>, PathError> {
+        if self.centre == 0.0 {
+            return Ok(None);
+        }
+        let kept = self.at(t)?.map.apply(self.shape(), &vec![self.centre; self.shape().len()])?;
+        Ok(Some(kept.into_iter().map(|kept| self.centre - kept).collect()))
+    }
+
     /// The images it acts on.
     pub fn shape(&self) -> Shape {
         self.stages[0].0.shape()
@@ -192,9 +218,9 @@ impl Path {
         self.stages.iter().map(|(corruption, level)| (&**corruption, level))
     }
 
-    /// The noise.
-    pub fn noise(&self) -> Noise {
-        self.noise
+    /// sigma_t.
+    pub fn sigma(&self, t: f64) -> f64 {
+        self.unit * self.noise.sigma(t)
     }
 
     /// Level of the first corruption at t.
@@ -210,7 +236,7 @@ impl Path {
             maps.push(corruption.at(level.at(t).0)?);
         }
         let map = if maps.len() == 1 { maps.swap_remove(0) } else { LinearMap::Compose(maps) };
-        Ok(Moment { map, sigma: self.noise.sigma(t) })
+        Ok(Moment { map, sigma: self.sigma(t) })
     }
 
     /// The time derivatives of C_t and sigma_t: product rule over the stages, chain rule over their levels.
@@ -227,10 +253,11 @@ impl Path {
             terms.push(LinearMap::Compose(factors));
         }
         let map = LinearMap::Sum(terms);
-        Ok(Velocity { map, sigma: self.noise.sigma_derivative(t), sigma2: self.noise.sigma2_derivative(t) })
+        let (sigma, sigma2) = (self.noise.sigma_derivative(t), self.noise.sigma2_derivative(t));
+        Ok(Velocity { map, sigma: self.unit * sigma, sigma2: self.unit * self.unit * sigma2 })
     }
 
-    /// `x_t = C_t x_0 + sigma_t eta` for a batch of images and as much standard normal noise (Eq. 4).
+    /// `x_t = C_t x_0 + sigma_t eta` for a batch of images and as much standard normal noise (Eq. 4), about the centre.
     pub fn diffuse(&self, x0: &[f64], t: f64, eta: &[f64]) -> Result<Vec<f64>, PathError> {
         if x0.len() != eta.len() {
             return Err(PathError::Sizes { images: x0.len(), noise: eta.len() });
@@ -238,6 +265,9 @@ impl Path {
         let Moment { map, sigma } = self.at(t)?;
         let mut xt = map.apply_batch(self.shape(), x0)?;
         xt.iter_mut().zip(eta).for_each(|(x, e)| *x += sigma * e);
+        if let Some(offset) = self.offset(t)? {
+            xt.iter_mut().zip(offset.iter().cycle()).for_each(|(x, o)| *x += o);
+        }
         Ok(xt)
     }
 }
@@ -268,6 +298,8 @@ mod tests {
             ("vp cosine", Path::variance_preserving(SHAPE, Alpha::COSINE).unwrap()),
             ("sub-vp", Path::sub_variance_preserving(SHAPE, Alpha::LINEAR).unwrap()),
             ("blurring", Path::blurring_diffusion(SHAPE).unwrap()),
+            ("centred vp", Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap().centred()),
+            ("centred sub-vp", Path::sub_variance_preserving(SHAPE, Alpha::LINEAR).unwrap().centred()),
         ]
     }
 
@@ -347,6 +379,25 @@ mod tests {
         let xt = path.diffuse(&x0, 1.0, &eta).unwrap();
         assert!(xt.iter().zip(&eta).all(|(x, e)| (x - 0.5 - 50.0 * e).abs() < 1e-12));
         assert!(matches!(path.diffuse(&x0, 0.5, &eta[1..]), Err(PathError::Sizes { .. })));
+    }
+
+    /// score_sde's `marginal_prob` of its VPSDE and subVPSDE, beta from 0.1 to 20, on `2 x - 1`.
+    #[test]
+    fn centred_paths_are_those_of_score_sde_on_images_in_minus_one_to_one() {
+        let x0: Vec<f64> = (0..SHAPE.len()).map(|i| i as f64 / 71.0).collect();
+        let eta = Stream::new(4, "noise").normals(x0.len());
+        for (name, path) in every_path().into_iter().filter(|(name, _)| name.starts_with("centred")) {
+            for t in [0.0, 0.3, 1.0f64] {
+                let coefficient = -0.25 * t * t * (20.0 - 0.1) - 0.5 * t * 0.1;
+                let lost = 1.0 - (2.0 * coefficient).exp();
+                let deviation = if name.contains("sub") { lost } else { lost.sqrt() };
+                let xt = path.diffuse(&x0, t, &eta).unwrap();
+                for ((x, x0), eta) in xt.iter().zip(&x0).zip(&eta) {
+                    let expected = coefficient.exp() * (2.0 * x0 - 1.0) + deviation * eta;
+                    assert!((2.0 * x - 1.0 - expected).abs() < 1e-12, "{name} at {t}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn paths() -> Vec<Path> {
         Path::variance_exploding(SHAPE, 0.01, 5.0).unwrap(),
         Path::variance_preserving(SHAPE, Alpha::COSINE).unwrap(),
         Path::blurring_diffusion(SHAPE).unwrap(),
+        Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap().centred(),
     ]
 }
 
@@ -56,7 +57,7 @@ fn samplers(path: &Path) -> Vec<Box<dyn Sampler>> {
 #[test]
 fn samplers_for_scales_are_tried_on_their_paths() {
     let counts: Vec<usize> = paths().iter().map(|path| samplers(path).len()).collect();
-    assert_eq!(counts, [8, 13, 13, 8]);
+    assert_eq!(counts, [8, 13, 13, 8, 13]);
 }
 
 #[test]
@@ -112,9 +113,11 @@ fn the_graph_gives_the_images_of_the_loop() {
     for path in paths().into_iter().map(Arc::new) {
         let prior = Prior::noise(&path).unwrap();
         for sampler in samplers(&path) {
-            for ending in [Ending::Denoised, Ending::Stepped, Ending::AtPathStart] {
+            let endings = [Ending::Denoised, Ending::Stepped, Ending::AtPathStart];
+            let predictions = [Prediction::PAPER, Prediction::Noise];
+            for (ending, prediction) in endings.iter().flat_map(|&e| predictions.clone().map(|p| (e, p))) {
                 let sampling = Sampling::uniform(5).unwrap().ending(ending);
-                let (prediction, condition, numbers) = (Prediction::PAPER, Condition::Time, Numbers::F32);
+                let (condition, numbers) = (Condition::Time, Numbers::F32);
                 let predictor =
                     Predictor { network: &network, params: &params, prediction, condition, path: path.clone() };
                 let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor.clone(), 3, numbers).unwrap();
@@ -132,6 +135,7 @@ fn the_graph_gives_the_images_of_the_loop() {
                     }
                     (a, b) => panic!("{}: {:?} against {:?}", sampler.name(), a.err(), b.err()),
                 };
+                assert_eq!(graph.evaluations(), denoiser.evaluations(), "{}", sampler.name());
                 let scale = expected.iter().map(|v| v.abs()).fold(1.0, f64::max);
                 let worst = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(worst < 1e-4 * scale, "{} {ending:?}: {worst:e} of {scale}", sampler.name());

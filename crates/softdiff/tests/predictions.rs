@@ -68,7 +68,7 @@ fn misread(prepared: &Prepared, model: &mut Model, prediction: Prediction, sampl
     distance(prepared, &generation.images(&mut denoiser, &seeds, &mut |_, _| {}).unwrap())
 }
 
-const NOISE_PATH: &str = "[path]\nkind = \"ve\"\nsmallest = 0.01\nlargest = 5";
+const NOISE_PATH: &str = "[path]\nkind = \"vp\"";
 const HEAT_PATH: &str = "[path]\nkind = \"simultaneous\"\nsmallest = 0.02\nlargest = 0.02\n\
                          [path.corruption]\nkind = \"heat\"\nlargest = 4\n[schedule]\nmethod = \"even\"";
 

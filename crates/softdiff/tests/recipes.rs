@@ -1,6 +1,7 @@
 //! Recipes: the built-in ones are sound, bad ones are refused with a place and a remedy, nothing panics.
 
 use softdiff::corruption::Shape;
+use softdiff::model::Quantise;
 use softdiff::objective::Objective;
 use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, PathSection, Recipe};
 use softdiff::schedule::plan;
@@ -76,6 +77,23 @@ fn in_a_run_shorter_than_its_cooldown_the_rate_falls_from_the_beginning() {
 }
 
 #[test]
+fn vp_is_centred_but_for_runs_saved_without_the_key() {
+    let shape = Shape::new(4, 4, 1);
+    for name in ["vp", "sub-vp"] {
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        let path = recipe.path(shape, None).unwrap();
+        assert_eq!((path.centre(), path.at(1.0).unwrap().sigma < 0.51), (0.5, true));
+        let text = recipe.to_toml();
+        assert_eq!(Recipe::parse_saved(&text, "config.toml", &[]).unwrap(), recipe);
+        let old = Recipe::parse_saved(&text.replace("centred = true\n", ""), "config.toml", &[]).unwrap();
+        let path = old.path(shape, None).unwrap();
+        assert_eq!((path.centre(), path.at(1.0).unwrap().sigma > 0.99), (0.0, true));
+        // Keys laid over it later do not change that.
+        assert_eq!(old.with_sets(&sets(&["sample.steps=7"])).unwrap().path, old.path);
+    }
+}
+
+#[test]
 fn a_path_that_needs_a_schedule_says_so() {
     let shape = Shape::new(16, 16, 1);
     let recipe = Recipe::builtin("quickstart", &[]).unwrap();
@@ -106,4 +124,15 @@ fn sets_are_laid_over_the_file_and_empty_ones_remove() {
     assert_eq!((recipe.data.source.as_str(), recipe.name.as_str()), ("my pictures", "2026"));
     assert_eq!(recipe.train.ema, [0.9, 0.99]);
     assert!(recipe.path.corruption().is_none());
+}
+
+#[test]
+fn the_recipes_of_the_paper_and_of_score_sde_truncate_samples_and_a_run_goes_on_with_either() {
+    for (name, _) in BUILTIN {
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        let ours = ["quickstart", "cifar10-small"].contains(name);
+        assert_eq!(recipe.sample.quantise == Quantise::Round, ours, "{name}");
+        let rounded = recipe.with_sets(&sets(&["sample.quantise=round"])).unwrap();
+        assert!(!rounded.to_toml().contains("quantise"), "saved recipes without the key stay as they are");
+    }
 }

@@ -3,6 +3,7 @@
 use softdiff::corruption::{Blur, Boundary, Corruption, LinearMap, Shape, cosine_basis};
 use softdiff::curve::Interpolation;
 use softdiff::linalg::{Cholesky, Matrix};
+use softdiff::noise::Alpha;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::random::Stream;
@@ -135,6 +136,30 @@ fn a_path_entered_on_the_way_gives_samples_with_the_posteriors_mean_and_spread()
         assert!((restored.mean[i] - mean[i]).abs() < 0.2 * deviation, "mean {i}: {restored:?}");
         assert!((restored.deviation[i] / deviation - 1.0).abs() < 0.18, "deviation {i}: {restored:?}");
     }
+}
+
+/// The same as on images and noise twice as large about 0, on the path that is not centred.
+#[test]
+fn a_centred_path_is_entered_at_the_brightness_of_its_images() {
+    let path = || Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap();
+    let covariance = photographs(SHAPE).1;
+    let power = |f: usize| 0.3 / (0.5 + ((f / 4).pow(2) + (f % 4).pow(2)) as f64);
+    let seen: Vec<f64> =
+        white_mean().iter().zip(Stream::new(3, "noise").normals(16)).map(|(x, e)| x + 0.3 * e).collect();
+    let restored = |path: Path, unit: f64, values: Vec<f64>, mean: Vec<f64>| {
+        let covariance = covariance.combined(unit * unit, &covariance, 0.0);
+        let powers: Vec<f64> = (0..SHAPE.len()).map(|f| unit * unit * power(f)).collect();
+        let spread = Spread::of_powers(SHAPE, &powers);
+        let seen = Observation::new(SHAPE, LinearMap::Identity, unit * 0.3, values).unwrap();
+        let entry = Match::find(&path, &seen).unwrap().entry();
+        assert!(matches!(entry, Entry::At { scale, .. } if scale < 0.9), "{entry:?}");
+        let (prior, mut oracle) = (Prior::noise(&path).unwrap(), gaussian(&path, &mean, &covariance));
+        restoration(&path, &prior, entry, &spread).run(&mut oracle, &seen, &[1, 2], &mut |_, _| {}).unwrap().samples
+    };
+    let doubled = |x: &[f64]| -> Vec<f64> { x.iter().map(|x| 2.0 * x - 1.0).collect() };
+    let expected = restored(path(), 2.0, doubled(&seen), doubled(&white_mean()));
+    let found = doubled(&restored(path().centred(), 1.0, seen, white_mean()));
+    assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?} {expected:?}");
 }
 
 fn error(a: &[f64], b: &[f64]) -> f64 {

@@ -5,6 +5,7 @@ use softdiff::curve::{Curve, Interpolation};
 use softdiff::linalg::Matrix;
 use softdiff::noise::{Alpha, Noise};
 use softdiff::path::{LevelSchedule, Path};
+use softdiff::prior::Prior;
 use softdiff::random::Stream;
 use softdiff::sampler::*;
 
@@ -298,6 +299,40 @@ fn an_image_does_not_depend_on_its_company() {
             assert_ne!(run(&x1[4..8], &[18]), together[4..8], "{}", sampler.name());
         }
     }
+}
+
+#[test]
+fn on_a_centred_path_samples_and_likelihoods_are_those_of_images_in_minus_one_to_one() {
+    let shape = Shape::new(1, 2, 1);
+    let (mean, deviations) = ([0.3, 0.8], [0.2, 0.1]);
+    let plain = Path::variance_preserving(shape, Alpha::LINEAR).unwrap();
+    let centred = Path::variance_preserving(shape, Alpha::LINEAR).unwrap().centred();
+    let mut on_unit = Oracle::gaussian(&centred, mean.to_vec(), &deviations).unwrap();
+    let doubled = |x: &[f64]| -> Vec<f64> { x.iter().map(|x| 2.0 * x - 1.0).collect() };
+    let mut on_double = Oracle::gaussian(&plain, doubled(&mean), &deviations.map(|deviation| 2.0 * deviation)).unwrap();
+    let start = [0.9, -0.4, 0.1, 0.7];
+    for sampler in general().into_iter().chain(special()) {
+        let sampling = Sampling::uniform(20).unwrap();
+        let unit = sample(&centred, &*sampler, &mut on_unit, start.to_vec(), &[1, 2], &sampling).unwrap();
+        let double = sample(&plain, &*sampler, &mut on_double, doubled(&start), &[1, 2], &sampling).unwrap();
+        let close = doubled(&unit).iter().zip(&double).all(|(a, b)| (a - b).abs() < 1e-3);
+        assert!(close, "{}: {unit:?} {double:?}", sampler.name());
+    }
+    let (x, truth) =
+        ([0.35, 0.75], std::cell::RefCell::new(Oracle::gaussian(&centred, mean.to_vec(), &deviations).unwrap()));
+    let log_p1 = |x: &[f64]| truth.borrow_mut().log_density(x, 1.0).unwrap();
+    let tolerance = Tolerance::of(1e-8);
+    let found = log_likelihood(&centred, &mut on_unit, &x, &log_p1, Trace::Exact, tolerance).unwrap().nats;
+    let expected: f64 = (0..2)
+        .map(|i| {
+            -0.5 * ((x[i] - mean[i]) / deviations[i]).powi(2) - (deviations[i] * std::f64::consts::TAU.sqrt()).ln()
+        })
+        .sum();
+    assert!((found - expected).abs() < 1e-3, "{found} not {expected}");
+    let prior = Prior::noise(&centred).unwrap();
+    let draws = prior.sample(4000, 3);
+    let average = draws.iter().sum::<f64>() / draws.len() as f64;
+    assert!((average - 0.5).abs() < 0.02, "{average}");
 }
 
 #[test]

@@ -36,6 +36,9 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
+Example: 8-bit values as score_sde makes them before it measures FID
+  softdiff sample runs/first --seeds 0..1000 --set sample.quantise=truncate --out images.npz
+
 Example: does the prior or the way back lose more? Begin with real pictures at the end of the path, and half way
   softdiff sample runs/first --begin-with DATA --seeds 0..1000 --out from-1.npz
   softdiff sample runs/first --begin-with DATA --begin-at 0.5 --seeds 0..1000 --out from-half.npz
@@ -134,7 +137,8 @@ impl Sample {
             weights: model.weights.to_string(),
             sampler: section.sampler.clone(),
             steps: section.steps,
-            evaluations: section.evaluations()?,
+            evaluations: generator.evaluations(),
+            quantise: section.quantise,
             seeds: self.seeds.to_string(),
             set,
         };
@@ -151,7 +155,7 @@ impl Sample {
                 written.push(file.display().to_string());
             }
         }
-        report(&model, &section.sampler, section.steps, &device, self.seeds.0.len(), seconds, &written, json);
+        report(&model, &made, &device, self.seeds.0.len(), seconds, &written, json);
         Ok(())
     }
 }
@@ -170,21 +174,13 @@ fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<Pictures, Failure> {
     Ok(pictures)
 }
 
-#[allow(clippy::too_many_arguments)]
-fn report(
-    model: &Model,
-    sampler: &str,
-    steps: usize,
-    device: &Device,
-    images: usize,
-    seconds: f64,
-    written: &[String],
-    json: bool,
-) {
+fn report(model: &Model, made: &Made, device: &Device, images: usize, seconds: f64, written: &[String], json: bool) {
+    let Made { sampler, steps, evaluations, .. } = made;
     if json {
         let facts = json!({
-            "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "sampler": sampler,
-            "steps": steps, "images": images, "seconds": seconds, "device": device.to_string(), "files": written,
+            "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(),
+            "sampler": sampler, "steps": steps, "evaluations": evaluations, "images": images, "seconds": seconds,
+            "device": device.to_string(), "files": written,
             "starts_from_training_images": model.prior.leaks_training_images(),
         });
         println!("{facts}");
@@ -194,7 +190,7 @@ fn report(
         eprintln!("warning: the images begin with corrupted pictures, so they are not all the model's own");
     }
     eprintln!(
-        "{images} images of {} at {} ({}), {sampler} in {steps} steps, {seconds:.1} s on {device}",
+        "{images} images of {} at {} ({}), {sampler} in {steps} steps and {evaluations} evaluations each, {seconds:.1} s on {device}",
         model.name,
         model.stage(),
         model.weights

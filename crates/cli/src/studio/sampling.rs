@@ -109,7 +109,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
         if step == steps {
             job.show(json!({ "lane": lane, "step": step, "t": t, "xt": sheet(shape, x), "x0_hat": sheet(shape, x) }));
         } else if step % every == 0 {
-            let xt = sheet(shape, &visible(x, model.path.noise().sigma(t)));
+            let xt = sheet(shape, &visible(x, model.path.sigma(t)));
             *seen.borrow_mut() = Some(Seen { t, step, xt });
         }
         step += 1;

@@ -41,7 +41,7 @@ fn charts(path: &Path, hops: &[f64], text: String) -> Result<Value, Response> {
     let (mut level, mut sigma) = (Vec::new(), Vec::new());
     for t in (0..=POINTS).map(|i| f64::from(i) / f64::from(POINTS)) {
         level.push((t, path.level(t).map_err(Response::failed)?));
-        sigma.push((t, path.noise().sigma(t)));
+        sigma.push((t, path.sigma(t)));
     }
     let chart = |x: &str, y: &str, points: Vec<(f64, f64)>| {
         drawn(&Chart { x: x.into(), y: y.into(), series: vec![Series::new(y, points)], ..Chart::default() })

@@ -1,6 +1,7 @@
 //! Results with their protocol, and the comparison of two of them.
 
 use super::{MetricError, Protocol};
+use crate::model::Quantise;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -56,8 +57,11 @@ pub struct Made {
     pub sampler: String,
     /// Its steps.
     pub steps: usize,
-    /// Evaluations of the network per image; for an adaptive sampler, at least so many.
+    /// Evaluations of the network per image, counted; for an adaptive sampler their mean.
     pub evaluations: usize,
+    /// How the samples became bytes.
+    #[serde(default)]
+    pub quantise: Quantise,
     /// The seeds, such as `0..1000`.
     pub seeds: String,
     /// Keys of the recipe that were changed for it.

@@ -87,7 +87,7 @@ impl NetworkDenoiser {
         Ok(self.run.set_params(params)?)
     }
 
-    /// Evaluations so far, each of a whole batch of images.
+    /// Images evaluated so far: one for each image in each evaluation.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
@@ -115,9 +115,12 @@ impl NetworkDenoiser {
             input.iter_mut().zip(part).for_each(|(to, &from)| *to = from as f32);
             self.run.set("x", &input)?;
             self.run.run(0)?;
-            self.evaluations += 1;
+            self.evaluations += (part.len() / size) as u64;
             let output: Vec<f64> = self.run.get(self.output)?.into_iter().take(part.len()).map(f64::from).collect();
-            predicted.extend(read(&self.prediction, &output, part, &at)?);
+            let centre = self.path.centre();
+            let from_centre: Vec<f64> = part.iter().map(|x| x - centre).collect();
+            let answer = read(&self.prediction, &output, &from_centre, &at)?;
+            predicted.extend(answer.into_iter().map(|x| x + centre));
         }
         Ok(predicted)
     }

@@ -74,6 +74,7 @@ pub struct Generator<'a> {
     sampling: &'a Sampling,
     batch: usize,
     by: By,
+    made: u64,
 }
 
 // There is one of them per command.
@@ -98,12 +99,13 @@ impl<'a> Generator<'a> {
         } else {
             By::Loop(model.denoiser(device, batch, numbers)?)
         };
-        Ok(Generator { model, sampler, sampling, batch, by })
+        Ok(Generator { model, sampler, sampling, batch, by, made: 0 })
     }
 
     /// One image per seed, in the range of the data but not cut off to it.
     pub fn images(&mut self, seeds: &[u64], progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<f64>> {
         let (model, sampler, sampling) = (self.model, self.sampler, self.sampling);
+        self.made += seeds.len() as u64;
         match &mut self.by {
             By::Loop(denoiser) => {
                 let (path, prior, batch) = (&*model.path, &model.prior, self.batch);
@@ -122,10 +124,43 @@ impl<'a> Generator<'a> {
     }
 }
 
+impl Generator<'_> {
+    /// Evaluations of the network per image, counted: the mean over all images made, to the nearest whole number.
+    pub fn evaluations(&self) -> usize {
+        let evaluated = match &self.by {
+            By::Loop(denoiser) => denoiser.evaluations(),
+            By::Graph(graph) => graph.evaluations(),
+        };
+        (evaluated as f64 / self.made.max(1) as f64).round() as usize
+    }
+}
+
 /// Whether the sampler's steps are a few numbers each.
 fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
     let (from, to) = (Point::on(path, 1.0)?, Point::on(path, 0.5)?);
     Ok(sampler.blend(&Stage { path, from: &from, to: &to, eta: &[] }, None).is_some())
+}
+
+/// How samples become bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantise {
+    /// To the nearest.
+    #[default]
+    Round,
+    /// To the next below, as score_sde does before it measures FID (choice A22).
+    Truncate,
+}
+
+impl Quantise {
+    /// Values in [0, 1] as bytes; what lies outside is cut off.
+    pub fn bytes(self, values: &[f64]) -> Vec<u8> {
+        match self {
+            Quantise::Round => to_bytes(values),
+            // A cast drops the fraction.
+            Quantise::Truncate => values.iter().map(|v| (v * 255.0).clamp(0.0, 255.0) as u8).collect(),
+        }
+    }
 }
 
 /// Values in [0, 1] as bytes, rounded; what lies outside is cut off.
@@ -137,4 +172,17 @@ pub fn to_bytes(values: &[f64]) -> Vec<u8> {
 pub fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
     let factor = 1.0 / (2.0 * sigma).max(1.0);
     x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// numpy: `np.clip(x * 255., 0, 255).astype(np.uint8)` of score_sde, and `np.round` before the cast.
+    #[test]
+    fn samples_are_rounded_or_truncated() {
+        let values = [-0.3, 0.0, 0.001, 0.0021, 0.5, 0.998, 0.9999, 1.0, 1.7];
+        assert_eq!(Quantise::Truncate.bytes(&values), [0, 0, 0, 0, 127, 254, 254, 255, 255]);
+        assert_eq!(Quantise::Round.bytes(&values), [0, 0, 0, 1, 128, 254, 255, 255, 255]);
+    }
 }

@@ -11,6 +11,6 @@ mod open;
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
-pub use generate::{Generation, Generator, to_bytes, visible};
+pub use generate::{Generation, Generator, Quantise, to_bytes, visible};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

@@ -22,6 +22,7 @@ pub struct GraphSampler {
     path: Arc<Path>,
     condition: Condition,
     prediction: Prediction,
+    evaluations: u64,
 }
 
 impl GraphSampler {
@@ -58,7 +59,9 @@ impl GraphSampler {
             Condition::Time => network.condition_on_time(&mut g, t)?,
             Condition::LogSigma | Condition::NoiseIndex { .. } => t,
         };
-        let output = unet(&mut g, network, x, told, false)?.output;
+        // x is taken from the path's centre; the network sees it as it is.
+        let shown = shifted(&mut g, x, path.centre())?;
+        let output = unet(&mut g, network, shown, told, false)?.output;
         let alpha = match prediction {
             Prediction::Noise => Some(number(&mut g, "alpha")?),
             _ => None,
@@ -79,12 +82,17 @@ impl GraphSampler {
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction })
+        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0 })
     }
 
     /// Images at a time.
     pub fn batch(&self) -> usize {
         self.batch
+    }
+
+    /// Images evaluated so far: one for each image in each evaluation.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
     }
 
     /// Takes `x1`, one image per seed and at most a batch, back along the path.
@@ -102,6 +110,8 @@ impl GraphSampler {
         }
         let wanted = x1.len();
         x1.resize(self.batch * size, 0.0);
+        let centre = self.path.centre();
+        x1.iter_mut().for_each(|x| *x -= centre);
         self.run.set("x", &narrow(&x1))?;
         let steps = sampling.times.len() - 1;
         let path = self.path.clone();
@@ -126,16 +136,18 @@ impl GraphSampler {
                 self.run.set("eta", &narrow(&eta))?;
             }
             self.run.run(0)?;
+            self.evaluations += seeds.len() as u64;
             let correction = if finishing { None } else { sampler.correction(&stage) };
             if let Some(correction) = correction {
                 self.load(&stage, &to, &correction)?;
                 self.run.run(0)?;
+                self.evaluations += seeds.len() as u64;
             }
             before = Some(from.t);
             from = to;
         }
         let result = self.run.get(if sampling.ending == Ending::Denoised { self.x0_hat } else { self.next })?;
-        let images: Vec<f64> = result.into_iter().take(wanted).map(f64::from).collect();
+        let images: Vec<f64> = result.into_iter().take(wanted).map(|x| f64::from(x) + centre).collect();
         match images.iter().position(|v| !v.is_finite()) {
             Some(index) => Err(SamplerError::NotFinite { what: "the sample", t: from.t, index }),
             None => Ok(images),
@@ -161,6 +173,15 @@ impl GraphSampler {
         }
         Ok(())
     }
+}
+
+/// `x + by`.
+fn shifted(g: &mut Graph, x: Var, by: f64) -> softdiff_engine::Result<Var> {
+    if by == 0.0 {
+        return Ok(x);
+    }
+    let by = g.constant([1, 1, 1, 1], vec![by])?;
+    g.add(x, by)
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {

@@ -191,7 +191,20 @@ impl Model {
         let prediction = recipe.prediction(&path, spectrum.as_ref())?;
         let name = recipe.name.clone();
         let condition = Condition::Time;
-        Ok(Model { name, recipe, path, schedule, prior, network, prediction, condition, params, weights, step, checkpoint })
+        Ok(Model {
+            name,
+            recipe,
+            path,
+            schedule,
+            prior,
+            network,
+            prediction,
+            condition,
+            params,
+            weights,
+            step,
+            checkpoint,
+        })
     }
 
     /// The step, and which checkpoint that is, in words.

@@ -1,7 +1,6 @@
 //! Wiener preconditioning: the network predicts only what the best linear estimate leaves open.
 //!
-//! `x0_hat = m + W_t (x_t - C_t m) + B_t F`, with m the mean of the images, W_t the best linear estimate of x_0 from x_t
-//! per frequency, and B_t the standard deviation of its error. It is EDM's preconditioning (Karras et al. 2022, section 5:
+//! `x0_hat = E x_0 + W_t (x_t - E x_t) + B_t F`, with W_t the best linear estimate of x_0 from x_t per frequency, and B_t the standard deviation of its error. It is EDM's preconditioning (Karras et al. 2022, section 5:
 //! c_skip and c_out) for a path whose signal-to-noise ratio differs between frequencies: the target of F has variance 1 at
 //! every frequency and time. With x_t = C_t x_0 + sigma_t eta, a coefficient of variance P and gain c:
 //! `W = c P / (c^2 P + sigma^2)`, `B^2 = P - W c P`.
@@ -42,7 +41,7 @@ pub enum WienerError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wiener {
     spectrum: Spectrum,
-    /// `[ROWS, image]` each: W - 1, B, and the part of the mean that W does not bring back, `m - W C m`.
+    /// `[ROWS, image]` each: W - 1, B, and the part of the mean that W does not bring back, `E x_0 - W E x_t`.
     tables: [Vec<f64>; 3],
 }
 
@@ -61,9 +60,13 @@ impl Wiener {
         }
         let mut tables = [const { Vec::new() }; 3];
         for row in 0..ROWS {
-            let moment = path.at(row as f64 / (ROWS - 1) as f64)?;
-            let gains = Gains::of(&moment.map, expected)?;
-            let seen = gains.seen(spectrum);
+            let t = row as f64 / (ROWS - 1) as f64;
+            let moment = path.at(t)?;
+            let mut seen = Gains::of(&moment.map, expected)?.seen(spectrum);
+            if let Some(offset) = path.offset(t)? {
+                let offset = spectrum.transform().apply(expected, &offset).map_err(PathError::from)?;
+                seen.mean.iter_mut().zip(offset).for_each(|(mean, offset)| *mean += offset);
+            }
             let sigma2 = moment.sigma * moment.sigma;
             for i in 0..expected.len() {
                 let variance = spectrum.variance()[i];
@@ -253,26 +256,23 @@ mod tests {
     fn the_linear_part_is_the_best_linear_estimate_of_gaussian_images() {
         let images = images(4000);
         let spectrum = Spectrum::of_images(SHAPE, &images, false).unwrap();
-        let path = path(Boundary::Reflect);
-        let wiener = Wiener::new(&path, &spectrum).unwrap();
-        for (row, t) in [(20, 20.0 / 256.0), (128, 0.5), (256, 1.0)] {
-            let moment = path.at(t).unwrap();
-            let seen = moment.map.apply_batch(SHAPE, &images).unwrap();
-            let noise = Stream::numbered(4, "noise", row).normals(images.len());
-            let mut errors = vec![0.0; SHAPE.len()];
-            for i in 0..4000 {
-                let part = i * SHAPE.len()..(i + 1) * SHAPE.len();
-                let xt: Vec<f64> =
-                    seen[part.clone()].iter().zip(&noise[part.clone()]).map(|(y, n)| y + moment.sigma * n).collect();
-                let x0_hat = wiener.x0_hat(&vec![0.0; SHAPE.len()], &xt, t).unwrap();
-                let error: Vec<f64> = x0_hat.iter().zip(&images[part]).map(|(a, b)| a - b).collect();
-                let coefficients = spectrum.transform().apply(SHAPE, &error).unwrap();
-                errors.iter_mut().zip(coefficients).for_each(|(sum, e)| *sum += e * e / 4000.0);
-            }
-            // The error of the linear estimate has the variance B^2 at every frequency.
-            let [_, gain, _] = wiener.at(t);
-            for (error, gain) in errors.iter().zip(&gain) {
-                assert!((error / (gain * gain) - 1.0).abs() < 0.12, "{error} is not {} at {t}", gain * gain);
+        let vp = Path::variance_preserving(SHAPE, crate::noise::Alpha::LINEAR).unwrap().centred();
+        for path in [path(Boundary::Reflect), vp] {
+            let wiener = Wiener::new(&path, &spectrum).unwrap();
+            for (row, t) in [(20, 20.0 / 256.0), (128, 0.5), (256, 1.0)] {
+                let noise = Stream::numbered(4, "noise", row).normals(images.len());
+                let xt = path.diffuse(&images, t, &noise).unwrap();
+                let x0_hat = wiener.x0_hat(&vec![0.0; xt.len()], &xt, t).unwrap();
+                let difference: Vec<f64> = x0_hat.iter().zip(&images).map(|(a, b)| a - b).collect();
+                let mut errors = vec![0.0; SHAPE.len()];
+                for image in spectrum.transform().apply_batch(SHAPE, &difference).unwrap().chunks(SHAPE.len()) {
+                    errors.iter_mut().zip(image).for_each(|(sum, e)| *sum += e * e / 4000.0);
+                }
+                // The error of the linear estimate has the variance B^2 at every frequency.
+                let [_, gain, _] = wiener.at(t);
+                for (error, gain) in errors.iter().zip(&gain) {
+                    assert!((error / (gain * gain) - 1.0).abs() < 0.12, "{error} is not {} at {t}", gain * gain);
+                }
             }
         }
     }

@@ -72,13 +72,16 @@ impl Prior {
             }
         };
         let Shape { height, width, channels } = self.shape;
-        let entries = [
+        let mut entries = vec![
             ("format", FORMAT.to_owned()),
             ("kind", kind.to_owned()),
             ("shape", format!("{height}x{width}x{channels}")),
             ("sigma", self.sigma.to_string()),
             ("leaks_training_images", self.leaks_training_images().to_string()),
         ];
+        if self.centre != 0.0 {
+            entries.push(("centre", self.centre.to_string()));
+        }
         let raw: Vec<(&str, Vec<usize>, Vec<u8>)> = tensors
             .into_iter()
             .map(|(name, shape, values)| (name, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()))
@@ -108,6 +111,10 @@ impl Prior {
         if !(sigma >= 0.0 && sigma.is_finite()) {
             return Err(format!("its sigma is {sigma}"));
         }
+        let centre: f64 = entries.get("centre").map_or(Ok(0.0), |text| text.parse()).unwrap_or(f64::NAN);
+        if !centre.is_finite() {
+            return Err("its centre is not a number".to_owned());
+        }
         let file = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
         let signal = match entry("kind")?.as_str() {
             "noise" => Signal::None,
@@ -121,7 +128,7 @@ impl Prior {
             "modes" => read_modes(&file, shape)?,
             other => return Err(format!("kind \"{other}\" is not known; use a newer softdiff")),
         };
-        Ok(Prior { shape, sigma, signal })
+        Ok(Prior { shape, sigma, centre, signal })
     }
 }
 

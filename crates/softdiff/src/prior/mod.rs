@@ -98,14 +98,16 @@ pub struct Prior {
     pub shape: Shape,
     /// Deviation of the noise.
     pub sigma: f64,
+    /// The path's centre, about which noise alone lies.
+    pub centre: f64,
     /// The rest.
     pub signal: Signal,
 }
 
 impl Prior {
-    /// N(0, sigma_1^2 I): exact where C_1 = 0 (masking, cosine VP), the usual choice for VE and VP.
+    /// N(m, sigma_1^2 I) about the path's centre: exact where C_1 = 0 (masking, cosine VP), the usual choice for VE and VP.
     pub fn noise(path: &Path) -> Result<Self, PriorError> {
-        Ok(Prior { shape: path.shape(), sigma: path.at(1.0)?.sigma, signal: Signal::None })
+        Ok(Prior { shape: path.shape(), sigma: path.at(1.0)?.sigma, centre: path.centre(), signal: Signal::None })
     }
 
     /// Gaussians fitted to C_1 x_0 over `modes` modes and all channels; one component is a single Gaussian.
@@ -129,18 +131,22 @@ impl Prior {
         };
         let mixture = Mixture::fit(&coefficients, components, seed)?;
         let spanned = modes.image(&modes.coefficients(&mean).into_values());
-        let offset = mean.iter().zip(&spanned).map(|(m, s)| m - s).collect();
-        Ok(Prior { shape, sigma: last.sigma, signal: Signal::Modes { modes, mixture, offset } })
+        let mut offset: Vec<f64> = mean.iter().zip(&spanned).map(|(m, s)| m - s).collect();
+        add_offset(path, 1.0, &mut offset)?;
+        let (sigma, centre) = (last.sigma, path.centre());
+        Ok(Prior { shape, sigma, centre, signal: Signal::Modes { modes, mixture, offset } })
     }
 
     /// Images corrupted up to time `t`, 1 for p_1, to be drawn from. Leaks them; an upper bound for the others.
     pub fn data(path: &Path, images: &[f64], t: f64) -> Result<Self, PriorError> {
         let last = path.at(t)?;
-        let images = last.map.apply_batch(path.shape(), images)?;
+        let mut images = last.map.apply_batch(path.shape(), images)?;
+        add_offset(path, t, &mut images)?;
         if images.is_empty() {
             return Err(PriorError::TooFewImages { images: 0, dimensions: path.shape().len(), components: 1 });
         }
-        Ok(Prior { shape: path.shape(), sigma: last.sigma, signal: Signal::Data { images } })
+        let (shape, sigma, centre) = (path.shape(), last.sigma, path.centre());
+        Ok(Prior { shape, sigma, centre, signal: Signal::Data { images } })
     }
 
     /// Whether samples start from training images.
@@ -154,7 +160,7 @@ impl Prior {
         samples.par_chunks_exact_mut(self.shape.len()).enumerate().for_each(|(index, sample)| {
             let mut stream = Stream::numbered(seed, "prior sample", index);
             match &self.signal {
-                Signal::None => {}
+                Signal::None => sample.fill(self.centre),
                 Signal::Modes { modes, mixture, offset } => {
                     let image = modes.image(&mixture.sample(&mut stream));
                     sample.iter_mut().zip(image.iter().zip(offset)).for_each(|(s, (i, o))| *s = i + o);
@@ -168,6 +174,14 @@ impl Prior {
         });
         samples
     }
+}
+
+/// What x_t has besides C_t x_0.
+fn add_offset(path: &Path, t: f64, images: &mut [f64]) -> Result<(), PriorError> {
+    if let Some(offset) = path.offset(t)? {
+        images.iter_mut().zip(offset.iter().cycle()).for_each(|(x, o)| *x += o);
+    }
+    Ok(())
 }
 
 /// The mean of some images, summed in groups whose order is fixed.

@@ -110,8 +110,8 @@ impl Recipe {
     pub fn path(&self, shape: Shape, schedule: Option<&Schedule>) -> Result<Path, BuildError> {
         Ok(match &self.path {
             PathSection::Ve { smallest, largest } => Path::variance_exploding(shape, *smallest, *largest)?,
-            PathSection::Vp { alpha } => Path::variance_preserving(shape, *alpha)?,
-            PathSection::SubVp { alpha } => Path::sub_variance_preserving(shape, *alpha)?,
+            PathSection::Vp { alpha, centred } => about(Path::variance_preserving(shape, *alpha)?, *centred),
+            PathSection::SubVp { alpha, centred } => about(Path::sub_variance_preserving(shape, *alpha)?, *centred),
             PathSection::Blurring => Path::blurring_diffusion(shape)?,
             PathSection::TwoStage { corruption, .. } | PathSection::Simultaneous { corruption, .. } => {
                 let corruption = corruption.build(shape)?;
@@ -166,4 +166,8 @@ impl Recipe {
             _ => Err(BuildError::NeedsSchedule { method: section.method_name() }),
         }
     }
+}
+
+fn about(path: Path, centred: bool) -> Path {
+    if centred { path.centred() } else { path }
 }

@@ -14,7 +14,8 @@ impl Recipe {
     }
 
     /// Reads the `config.toml` of a run or model. Where an earlier version wrote it without a key that has been added since,
-    /// it keeps the meaning it had: "simultaneous" without `start` begins its corruption at 0.
+    /// it keeps the meaning it had: "simultaneous" without `start` begins its corruption at 0, and "vp" and "sub-vp" without
+    /// `centred` are not centred.
     pub fn saved(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
         Recipe::parse_saved(&read_text(path)?, &path.display().to_string(), sets)
     }
@@ -25,8 +26,12 @@ impl Recipe {
         let problems = Problems::new(&document);
         let section = Reader::new(&document, &problems).table("path");
         let mut all = Vec::new();
-        if section.text("kind").as_deref() == Some("simultaneous") && !section.has("start") {
+        let kind = section.text("kind");
+        if kind.as_deref() == Some("simultaneous") && !section.has("start") {
             all.push("path.start=0".to_owned());
+        }
+        if matches!(kind.as_deref(), Some("vp" | "sub-vp")) && !section.has("centred") {
+            all.push("path.centred=false".to_owned());
         }
         all.extend_from_slice(sets);
         Recipe::parse(text, origin, &all)

@@ -25,6 +25,7 @@ fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluati
         sampler: sampler.into(),
         steps: evaluations,
         evaluations,
+        quantise: Default::default(),
         seeds: "0..50".into(),
         set: vec!["sample.churn_rate=2".into()],
     });

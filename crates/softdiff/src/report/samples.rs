@@ -5,7 +5,7 @@ use super::path::tiles;
 use super::{Block, Chart, Figure, Section, Series};
 use crate::data::Dataset;
 use crate::metrics::{memorisation, nearest, sliced_wasserstein};
-use crate::model::{Model, NetworkDenoiser, to_bytes};
+use crate::model::{Model, NetworkDenoiser};
 use crate::objective::Prediction;
 use crate::sampler::{Sampler, Sampling, Watched, by_name, needs_scale, sample};
 use crate::train::numbers;
@@ -163,13 +163,13 @@ impl Scene<'_> {
             for (done, &steps) in STEPS.iter().enumerate() {
                 let sampling = model.recipe.sample.sampling_in(steps)?;
                 let (mut asked, x1) = (0, model.starts(&seeds));
-                let count = |_: &[f64]| {
-                    asked += 1;
+                let count = |answer: &[f64]| {
+                    asked += answer.len();
                     Ok(())
                 };
                 let mut counting = Watched { inner: denoiser, look: count };
                 let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
-                points.push((f64::from(asked), self.quality(&images)?.0));
+                points.push((asked as f64 / images.len() as f64, self.quality(&images)?.0));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
             series.push(Series::new(*name, points));
@@ -201,7 +201,8 @@ impl Scene<'_> {
         let size = self.model.path.shape().len();
         let Some(dataset) = self.dataset else { unreachable!("quality is asked for with data only") };
         let reference = spread(dataset, 0, images.len() / size);
-        Ok(sliced_wasserstein(&to_bytes(images), &reference, size, DIRECTIONS, 0)?)
+        let bytes = self.model.recipe.sample.quantise.bytes(images);
+        Ok(sliced_wasserstein(&bytes, &reference, size, DIRECTIONS, 0)?)
     }
 
     /// The same for images of the data that are not among those compared with.
@@ -212,7 +213,7 @@ impl Scene<'_> {
 
     /// The first images, each above its nearest neighbour in the data; whether the model only remembers.
     fn neighbours(&self, images: &[f64], dataset: &Dataset, found: &mut SampleSections) -> Result<(), ReportError> {
-        let (bytes, size) = (to_bytes(images), dataset.picture_size());
+        let (bytes, size) = (self.model.recipe.sample.quantise.bytes(images), dataset.picture_size());
         let near = nearest(&bytes, dataset.pixels(), size, &|_, _| {})?;
         let score = memorisation(&near);
         let shown = near.len().min(2 * ROW);

@@ -48,7 +48,7 @@ impl Match {
         let times = (0..=TIMES).map(|i| at(i as f64 / TIMES as f64)).collect::<Result<Vec<Match>>>()?;
         let best = times.iter().copied().fold(times[0], |best, m| if m.mismatch < best.mismatch { m } else { best });
         let alike = |m: &Match| m.mismatch <= (1.2 * best.mismatch).max(SAME / 2.0);
-        let noisy = |m: &Match| path.noise().sigma(m.t) >= m.scale * observation.sigma();
+        let noisy = |m: &Match| path.sigma(m.t) >= m.scale * observation.sigma();
         // Among equals the first that is noisy enough; if none is, the last, which has most noise.
         let equal = || times.iter().filter(|m| alike(m));
         if equal().count() > 2 {
@@ -179,11 +179,11 @@ mod tests {
     fn noise_alone_is_entered_where_the_path_is_as_noisy() {
         for (path, sigma) in [(blur_path(), 0.05), (Path::variance_exploding(SHAPE, 0.01, 50.0).unwrap(), 0.7)] {
             let found = find(&path, LinearMap::Identity, sigma);
-            assert!((path.noise().sigma(found.t) - sigma).abs() < 1e-3 * sigma, "{found:?}");
+            assert!((path.sigma(found.t) - sigma).abs() < 1e-3 * sigma, "{found:?}");
         }
         let vp = Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap();
         let found = find(&vp, LinearMap::Identity, 0.5);
-        assert!((vp.noise().sigma(found.t) / found.scale - 0.5).abs() < 1e-3, "{found:?}");
+        assert!((vp.sigma(found.t) / found.scale - 0.5).abs() < 1e-3, "{found:?}");
     }
 
     #[test]

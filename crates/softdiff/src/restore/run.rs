@@ -84,7 +84,7 @@ impl Restoration<'_> {
         sampling: &Sampling,
     ) -> Result<Vec<f64>> {
         let start = match self.entry {
-            Entry::At { t, scale } => self.entered(observation, t, scale, seeds),
+            Entry::At { t, scale } => self.entered(observation, t, scale, seeds)?,
             Entry::Beginning => self.begun(observation, seeds)?,
         };
         if sampling.times[0] == 0.0 {
@@ -95,8 +95,8 @@ impl Restoration<'_> {
 
     /// x_t from y: the observation's own noise counts as part of the path's where nothing looks at it again; else the path
     /// brings its own, independent of it.
-    fn entered(&self, observation: &Observation, t: f64, scale: f64, seeds: &[u64]) -> Vec<f64> {
-        let (sigma, own) = (self.path.noise().sigma(t), scale * observation.sigma());
+    fn entered(&self, observation: &Observation, t: f64, scale: f64, seeds: &[u64]) -> Result<Vec<f64>> {
+        let (sigma, own) = (self.path.sigma(t), scale * observation.sigma());
         let fresh = match self.spread {
             Some(_) => (sigma * sigma + own * own).sqrt(),
             None => (sigma * sigma - own * own).max(0.0).sqrt(),
@@ -105,7 +105,11 @@ impl Restoration<'_> {
             let mut stream = Stream::new(seed, "entry into the path");
             observation.values().iter().map(move |y| scale * y + fresh * stream.normal()).collect::<Vec<f64>>()
         };
-        seeds.iter().flat_map(one).collect()
+        let mut images: Vec<f64> = seeds.iter().flat_map(one).collect();
+        if let Some(offset) = self.path.offset(t)? {
+            images.iter_mut().zip(offset.iter().cycle()).for_each(|(x, o)| *x += o);
+        }
+        Ok(images)
     }
 
     /// x_1 that agrees with the observation: the corruption of a rough guess. What C_1 loses need not be right in it.

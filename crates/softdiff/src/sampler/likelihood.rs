@@ -4,6 +4,7 @@
 //! `u = M x0_hat + (dsigma/sigma) x` with `M = dC/dt - (dsigma/sigma) C`, so that `div u = tr(M J) + d dsigma/sigma`, J being
 //! the Jacobian of `x0_hat`. Derivatives of the denoiser are central differences: two evaluations per direction.
 
+use super::centred::Centred;
 use super::dormand_prince::{integrate, velocity};
 use super::{Denoiser, Result, SamplerError, Tolerance, checked_x0_hat};
 use crate::corruption::LinearMap;
@@ -12,6 +13,9 @@ use crate::random::Stream;
 
 /// Size of the differences, relative to values of order 1.
 const DIFFERENCE: f64 = 1e-4;
+
+/// Where the flow begins on a path without noise at its start; score_sde's.
+const NEARLY_CLEAN: f64 = 1e-5;
 
 /// How the trace of the Jacobian is found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,14 +61,19 @@ pub fn log_likelihood(
         return Err(SamplerError::Size { what: "the image", found: x.len(), expected: d });
     }
     let directions = directions(trace, d)?;
+    let mut denoiser = Centred { inner: denoiser, centre: path.centre() };
     let slope = |t: f64, state: &[f64]| {
-        let mut out = velocity(path, denoiser, t, &state[..d])?;
-        out.push(divergence(path, denoiser, t, &state[..d], &directions)?);
+        let mut out = velocity(path, &mut denoiser, t, &state[..d])?;
+        out.push(divergence(path, &mut denoiser, t, &state[..d], &directions)?);
         Ok(out)
     };
-    let state = integrate(slope, (0.0, 1.0), [x, &[0.0]].concat(), tolerance)?;
-    let nats = log_p1(&state[..d]) + state[d];
-    Ok(Likelihood { nats, x1: state[..d].to_vec() })
+    let mut state: Vec<f64> = x.iter().map(|x| x - path.centre()).collect();
+    state.push(0.0);
+    let start = if path.sigma(0.0) > 0.0 { 0.0 } else { NEARLY_CLEAN };
+    let mut x1 = integrate(slope, (start, 1.0), state, tolerance)?;
+    let gained = x1.pop().unwrap_or_default();
+    x1.iter_mut().for_each(|x| *x += path.centre());
+    Ok(Likelihood { nats: log_p1(&x1) + gained, x1 })
 }
 
 /// Directions v such that the sum of `v^T A v` is the trace of A, or its mean.

@@ -7,6 +7,7 @@
 
 mod ancestral;
 mod by_name;
+mod centred;
 mod churn;
 mod ddim;
 mod dormand_prince;

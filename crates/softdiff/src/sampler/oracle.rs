@@ -107,7 +107,7 @@ impl<'a> Oracle<'a> {
             let spread = Cholesky::new(&c.times(&gain).combined(1.0, &noise, 1.0))?;
             posteriors.push(Posterior {
                 log_weight: part.weight.ln(),
-                centre: c.times_vector(&part.mean),
+                centre: path_mean(self.path.centre(), &c, &part.mean),
                 spread,
                 gain,
             });
@@ -145,6 +145,12 @@ impl<'a> Oracle<'a> {
         }
         mean
     }
+}
+
+/// `m + C (mean - m)`.
+fn path_mean(centre: f64, c: &Matrix, mean: &[f64]) -> Vec<f64> {
+    let from_centre: Vec<f64> = mean.iter().map(|x| x - centre).collect();
+    c.times_vector(&from_centre).into_iter().map(|x| x + centre).collect()
 }
 
 impl Denoiser for Oracle<'_> {

@@ -1,5 +1,6 @@
 //! The sampling loop, the only one.
 
+use super::centred::Centred;
 use super::{Denoiser, Past, Point, Result, Sampler, SamplerError, Stage, check_finite};
 use crate::path::Path;
 use rayon::prelude::*;
@@ -98,6 +99,29 @@ pub fn sample(
 
 /// [`sample`], showing every x_t on the way, the start and the end included, with its time.
 pub fn sample_watched(
+    path: &Path,
+    sampler: &dyn Sampler,
+    denoiser: &mut dyn Denoiser,
+    x1: Vec<f64>,
+    seeds: &[u64],
+    sampling: &Sampling,
+    watch: &mut dyn FnMut(f64, &[f64]),
+) -> Result<Vec<f64>> {
+    // Samplers are linear: they see images from the path's centre.
+    let centre = path.centre();
+    if centre != 0.0 {
+        let shifted = |x: &[f64], by: f64| -> Vec<f64> { x.iter().map(|x| x + by).collect() };
+        let mut denoiser = Centred { inner: denoiser, centre };
+        let mut watch = |t: f64, x: &[f64]| watch(t, &shifted(x, centre));
+        let x1 = shifted(&x1, -centre);
+        let images = sample_about_zero(path, sampler, &mut denoiser, x1, seeds, sampling, &mut watch)?;
+        return Ok(shifted(&images, centre));
+    }
+    sample_about_zero(path, sampler, denoiser, x1, seeds, sampling, watch)
+}
+
+/// The loop, for images as seen from the path's centre.
+fn sample_about_zero(
     path: &Path,
     sampler: &dyn Sampler,
     denoiser: &mut dyn Denoiser,

@@ -91,7 +91,7 @@ impl PathTable {
             });
             stages.push(stage);
         }
-        let sigma = (0..rows).map(|row| path.noise().sigma(row as f64 / (rows - 1) as f64)).collect();
+        let sigma = (0..rows).map(|row| path.sigma(row as f64 / (rows - 1) as f64)).collect();
         Ok(PathTable { program: MapProgram::composed(programs, shape), rows, stages, sigma })
     }
 }

@@ -4,6 +4,7 @@ use super::setup::{Preview, Setup, Watcher};
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{DataError, Dataset, Source};
+use crate::model::Quantise;
 use crate::network::UNetConfig;
 use crate::objective::{Precondition, Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
@@ -217,10 +218,11 @@ fn lasting(recipe: &Recipe) -> String {
     lasting.train.steps = 1;
     lasting.train.recompute = false;
     lasting.data.crop = Some(lasting.data.load_options().transform.crop);
+    lasting.sample.quantise = Quantise::default();
     let text = lasting.to_toml();
-    // Keys that runs begun before they existed do not have: whether `exif` changes the images is seen in their hash, and
-    // `start = 0.0` is what it was before.
-    let absent = |line: &&str| !line.starts_with("exif = ") && *line != "start = 0.0";
+    // Keys that runs begun before they existed do not have: whether `exif` changes the images is seen in their hash, the
+    // others say what was so before.
+    let absent = |line: &&str| !line.starts_with("exif = ") && !["start = 0.0", "centred = false"].contains(line);
     text.lines().filter(absent).map(|line| format!("{line}\n")).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::{Evaluation, Prepared, numbers};
 use crate::inception::Extractor;
 use crate::metrics::{Fid, MetricError, Pictures, sliced_wasserstein};
-use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
+use crate::model::{Condition, Generation, NetworkDenoiser, Predictor};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use serde::Serialize;
@@ -58,7 +58,8 @@ impl SelectionCost {
             return Ok(None);
         }
         let (metric, images) = (checkpoint.metric.clone(), checkpoint.images);
-        let (checkpoints, evaluations) = (train.steps.div_ceil(checkpoint.every), recipe.sample.evaluations()?);
+        let (checkpoints, evaluations) =
+            (train.steps.div_ceil(checkpoint.every), recipe.sample.expected_evaluations()?);
         let trained = train.steps as f64 * train.batch as f64 * EVALUATIONS_OF_A_STEP;
         let of_training = checkpoints as f64 * images as f64 * evaluations as f64 / trained.max(1.0);
         Ok(Some(SelectionCost { metric, checkpoints, images, evaluations, of_training }))
@@ -137,7 +138,7 @@ impl<'a> Scorer<'a> {
         let generation = Generation { path, prior, sampler, sampling, batch: BATCH };
         let mut images = Vec::with_capacity(self.images * dataset.picture_size());
         for part in seeds.chunks(AT_ONCE) {
-            images.extend(to_bytes(&generation.images(denoiser, part, &mut |_, _| {})?));
+            images.extend(recipe.sample.quantise.bytes(&generation.images(denoiser, part, &mut |_, _| {})?));
         }
         let value = match &mut self.by {
             By::SlicedWasserstein => {

@@ -33,6 +33,8 @@ pub struct Setting<'a> {
     pub objective: &'a Objective,
     /// What the network predicts.
     pub prediction: &'a Prediction,
+    /// The path's centre.
+    pub centre: f64,
     /// Size of the images.
     pub shape: Shape,
     /// Images per step.
@@ -72,7 +74,7 @@ impl StepLoss {
         setting: &Setting,
         network: impl FnOnce(&mut Graph, Var, Var) -> Result<Var>,
     ) -> Result<StepLoss> {
-        let &Setting { path, objective, prediction, shape, batch, noise, mirror, expected } = setting;
+        let &Setting { path, objective, prediction, centre, shape, batch, noise, mirror, expected } = setting;
         let images = [batch, shape.height, shape.width, shape.channels];
         let x0 = g.input("x0", images)?;
         let (t, z) = match noise {
@@ -80,6 +82,8 @@ impl StepLoss {
             Noise::Drawn => (g.random_uniform([batch], purpose::TIME)?, g.random_normal(images, purpose::NOISE)?),
         };
         let clean = if mirror { mirrored(g, x0, shape.width, noise)? } else { x0 };
+        // From the centre on all is linear; the network sees images as they are.
+        let clean = shifted(g, clean, -centre)?;
         let now = path.moment(g, t, shape, "now")?;
         let earlier = match earlier_time(g, objective, t, noise)? {
             Some(time) => Some(path.moment(g, time, shape, "earlier")?),
@@ -88,7 +92,8 @@ impl StepLoss {
         let corrupted = now.apply(g, clean)?;
         let scaled = g.mul(z, now.sigma)?;
         let xt = g.add(corrupted, scaled)?;
-        let output = network(g, xt, t)?;
+        let shown = shifted(g, xt, centre)?;
+        let output = network(g, shown, t)?;
         let earlier = earlier.as_ref();
         let compared = EmittedBatch { x0: clean, xt, output, prediction, t, now: &now, earlier };
         let losses = objective.emit(g, &compared)?;
@@ -99,6 +104,15 @@ impl StepLoss {
         let loss = g.mean(losses)?;
         Ok(StepLoss { inputs: StepInputs { x0, t }, now, loss, losses })
     }
+}
+
+/// `x + by`.
+fn shifted(g: &mut Graph, x: Var, by: f64) -> Result<Var> {
+    if by == 0.0 {
+        return Ok(x);
+    }
+    let by = g.constant([1, 1, 1, 1], vec![by])?;
+    g.add(x, by)
 }
 
 /// Each image's loss as a share of what is expected at its time.
@@ -182,7 +196,8 @@ impl SoftStep {
     ) -> Result<SoftStep> {
         let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
         let (objective, prediction) = (&Objective::PAPER, &Prediction::PAPER);
-        let setting = Setting { path, objective, prediction, shape, batch, noise, mirror: true, expected: None };
+        let (centre, expected) = (0.0, None);
+        let setting = Setting { path, objective, prediction, centre, shape, batch, noise, mirror: true, expected };
         Self::of(config, &setting, training, recompute)
     }
 

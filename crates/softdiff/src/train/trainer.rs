@@ -333,8 +333,8 @@ fn step_of(setup: &Setup, batch: usize) -> Result<SoftStep, TrainError> {
     }
     let table = PathTable::new(&setup.path, TABLE_ROWS)?;
     let (objective, noise, mirror, expected) = (&setup.objective, Noise::Drawn, setup.mirror, setup.expected);
-    let prediction = &setup.prediction;
-    let setting = Setting { path: &table, objective, prediction, shape, batch, noise, mirror, expected };
+    let (prediction, centre) = (&setup.prediction, setup.path.centre());
+    let setting = Setting { path: &table, objective, prediction, centre, shape, batch, noise, mirror, expected };
     Ok(SoftStep::of(network, &setting, true, setup.recompute)?)
 }
 

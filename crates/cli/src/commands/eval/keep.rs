@@ -14,7 +14,7 @@ pub fn check(folder: &Path, made: Option<&Made>) -> Outcome {
         let failure = Failure::new(format!("{} is no run: it has no config.toml", folder.display()));
         return Err(failure.hint("give --run the folder that softdiff train wrote"));
     }
-    let name = Recipe::read(&run.config(), &[])?.name;
+    let name = Recipe::saved(&run.config(), &[])?.name;
     match made.filter(|made| made.model != name) {
         None => Ok(()),
         Some(made) => {

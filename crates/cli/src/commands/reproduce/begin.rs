@@ -87,7 +87,7 @@ impl Job {
                 let mut total = 0;
                 for entry in &self.entries {
                     for setting in entry.variant.settings {
-                        total += sampling(entry, setting).evaluations()?;
+                        total += sampling(entry, setting).expected_evaluations()?;
                     }
                 }
                 let preparation = (begun.elapsed().as_secs_f64() - finished.seconds).max(0.0);

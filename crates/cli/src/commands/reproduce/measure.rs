@@ -8,7 +8,7 @@ use softdiff::engine::Device;
 use softdiff::hash;
 use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::metrics::{Fid, Note, Pictures, StatisticsCache, sliced_wasserstein};
-use softdiff::model::{Generator, Model, to_bytes};
+use softdiff::model::{Generator, Model};
 use softdiff::recipe::{DataSection, SampleSection};
 use softdiff::run::{StopRequest, Stopped};
 use softdiff::train::numbers;
@@ -144,7 +144,7 @@ pub fn images(
     samples: usize,
     device: &Device,
     stop: &StopRequest,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<(Vec<u8>, usize), Failure> {
     let (sampler, sampling) = (section.build()?, section.sampling()?);
     let batch = if device.is_gpu() { 256 } else { 32 }.min(samples.max(1));
     let precision = numbers(model.recipe.train.precision);
@@ -157,8 +157,8 @@ pub fn images(
             let checkpoint = "the model".to_owned();
             return Err(Stopped { signal, step: model.step, checkpoint }.into());
         }
-        bytes.extend(to_bytes(&generator.images(seeds, &mut |_, _| {})?));
+        bytes.extend(section.quantise.bytes(&generator.images(seeds, &mut |_, _| {})?));
         progress.update(part * batch + seeds.len(), samples);
     }
-    Ok(bytes)
+    Ok((bytes, generator.evaluations()))
 }

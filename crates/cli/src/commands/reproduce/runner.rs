@@ -140,7 +140,7 @@ impl Job {
                 variant: entry.name.clone(),
                 sampler: section.sampler.clone(),
                 sampler_steps: section.steps,
-                evaluations: section.evaluations()?,
+                evaluations: section.expected_evaluations()?,
                 train_steps: 0,
                 images_seen: 0,
                 samples: 0,
@@ -170,7 +170,7 @@ impl Job {
                 continue;
             }
             let begun = Instant::now();
-            let bytes = images(&model, &section, results.samples, &self.device, &self.stop)?;
+            let (bytes, evaluations) = images(&model, &section, results.samples, &self.device, &self.stop)?;
             let seconds = begun.elapsed().as_secs_f64();
             let (value, error) = reference.distance(&bytes)?;
             let mut memorised = None;
@@ -189,7 +189,7 @@ impl Job {
                 variant: entry.name.clone(),
                 sampler: section.sampler.clone(),
                 sampler_steps: section.steps,
-                evaluations: section.evaluations()?,
+                evaluations,
                 train_steps: model.step,
                 images_seen: model.step * results.batch as u64,
                 samples: results.samples,

@@ -56,7 +56,7 @@ pub fn watch(
     let mut number = 0;
     let mut look = |t: f64, x: &[f64]| {
         if kept.contains(&number) {
-            let sigma = model.path.noise().sigma(t);
+            let sigma = model.path.sigma(t);
             seen.borrow_mut().push(Seen { xt: to_bytes(&visible(x, sigma)), x0_hat: None });
         }
         number += 1;

@@ -8,7 +8,6 @@ use softdiff::corruption::Shape;
 use softdiff::data::{Dataset, write_npz};
 use softdiff::image::{grid, png};
 use softdiff::metrics::Made;
-use softdiff::model::to_bytes;
 use std::path::Path;
 
 /// The most pictures that a grid shows.
@@ -16,7 +15,7 @@ const LARGEST_GRID: usize = 4096;
 
 /// Writes images to `out`, whose ending decides the format.
 pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Made) -> Outcome {
-    let bytes = to_bytes(images);
+    let bytes = made.quantise.bytes(images);
     let Shape { height, width, channels } = shape;
     match out.extension().and_then(|e| e.to_str()) {
         Some("png") => {

@@ -16,6 +16,7 @@ use crate::schedule::Timing;
 /// | `noise_stage` | two-stage | `0.18` | time in which only noise grows |
 /// | `start` | simultaneous | `0.18` | time at which the corruption begins; `0` in runs saved before this key existed |
 /// | `alpha` | vp, sub-vp | `"linear"` | `"linear"` or `"cosine"` |
+/// | `centred` | vp, sub-vp | `true` | images in [-1, 1], as in score_sde; `false` in runs saved before this key existed |
 /// | `beta_min`, `beta_max` | linear alpha | `0.1`, `20` | |
 /// | `offset` | cosine alpha | `0.008` | |
 /// | `[path.corruption]` | two-stage, simultaneous | blur | see [`CorruptionSection`] |
@@ -25,8 +26,8 @@ pub enum PathSection {
     TwoStage { smallest: f64, largest: f64, noise_stage: f64, corruption: CorruptionSection },
     Simultaneous { smallest: f64, largest: f64, start: f64, corruption: CorruptionSection },
     Ve { smallest: f64, largest: f64 },
-    Vp { alpha: Alpha },
-    SubVp { alpha: Alpha },
+    Vp { alpha: Alpha, centred: bool },
+    SubVp { alpha: Alpha, centred: bool },
     Blurring,
 }
 
@@ -87,6 +88,7 @@ impl PathSection {
         let kind = r.choice("kind", &kinds).unwrap_or("two-stage");
         let smallest = || r.number("smallest", Range::Positive).unwrap_or(PAPER_SMALLEST);
         let largest = |usual: f64| r.number("largest", Range::Positive).unwrap_or(usual);
+        let centred = || r.flag("centred").unwrap_or(true);
         let corruption = || CorruptionSection::read(&r.table("corruption"));
         let section = match kind {
             "simultaneous" => PathSection::Simultaneous {
@@ -96,8 +98,8 @@ impl PathSection {
                 corruption: corruption(),
             },
             "ve" => PathSection::Ve { smallest: smallest(), largest: largest(score_sde_largest(side)) },
-            "vp" => PathSection::Vp { alpha: read_alpha(r) },
-            "sub-vp" => PathSection::SubVp { alpha: read_alpha(r) },
+            "vp" => PathSection::Vp { alpha: read_alpha(r), centred: centred() },
+            "sub-vp" => PathSection::SubVp { alpha: read_alpha(r), centred: centred() },
             "blurring" => PathSection::Blurring,
             _ => PathSection::TwoStage {
                 smallest: smallest(),
@@ -124,6 +126,7 @@ impl PathSection {
                 ("noise_stage", "kind two-stage"),
                 ("start", "kind simultaneous"),
                 ("alpha", "kind vp or sub-vp"),
+                ("centred", "kind vp or sub-vp"),
                 ("beta_min", "kind vp or sub-vp with alpha linear"),
                 ("beta_max", "kind vp or sub-vp with alpha linear"),
                 ("offset", "kind vp or sub-vp with alpha cosine"),
@@ -151,7 +154,10 @@ impl PathSection {
                 w.value("smallest", smallest);
                 w.value("largest", largest);
             }
-            PathSection::Vp { alpha } | PathSection::SubVp { alpha } => write_alpha(w, alpha),
+            PathSection::Vp { alpha, centred } | PathSection::SubVp { alpha, centred } => {
+                w.value("centred", centred);
+                write_alpha(w, alpha);
+            }
             PathSection::Blurring => {}
         }
         if let Some(corruption) = self.corruption() {

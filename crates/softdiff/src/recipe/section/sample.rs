@@ -1,6 +1,7 @@
 //! `[sample]`: how images are made.
 
 use super::{PathSection, TrainSection};
+use crate::model::Quantise;
 use crate::objective::{Kind, Objective};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
@@ -8,6 +9,8 @@ use crate::sampler::{self, Ending, Sampler, SamplerError, Sampling};
 
 const ENDINGS: [(&str, Ending); 3] =
     [("denoised", Ending::Denoised), ("stepped", Ending::Stepped), ("at-path-start", Ending::AtPathStart)];
+
+const QUANTISE: [(&str, Quantise); 2] = [("round", Quantise::Round), ("truncate", Quantise::Truncate)];
 
 /// Which weights of a checkpoint are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +53,7 @@ impl std::str::FromStr for Weights {
 /// | `steps` | `280`; one-step `1 / objective.step` | steps, of equal size in time |
 /// | `warp` | `1` | above 1, shorter steps near the clean end: times to this power |
 /// | `ending` | `"denoised"` | `"denoised"`, `"stepped"` or `"at-path-start"` |
+/// | `quantise` | `"round"` | how samples become bytes: `"round"`, or `"truncate"` as score_sde does |
 /// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"` or `"raw"` |
 /// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor, of ihdm as well |
 /// | `eta` | `0` | of ddim, 0 to 1 |
@@ -62,6 +66,7 @@ pub struct SampleSection {
     pub steps: usize,
     pub warp: f64,
     pub ending: Ending,
+    pub quantise: Quantise,
     pub weights: Weights,
     pub options: sampler::Options,
 }
@@ -82,8 +87,9 @@ impl SampleSection {
         Ok(Sampling::uniform(steps)?.warped(self.warp)?.ending(self.ending))
     }
 
-    /// Evaluations of the network for one image: the last step of the usual ending is a single one.
-    pub fn evaluations(&self) -> Result<usize, SamplerError> {
+    /// Evaluations of the network for one image, before any is made: the last step of the usual ending is a single one, and
+    /// an adaptive sampler takes at least so many.
+    pub fn expected_evaluations(&self) -> Result<usize, SamplerError> {
         let each = self.build()?.evaluations();
         Ok(if self.ending == Ending::Denoised { (self.steps - 1) * each + 1 } else { self.steps * each })
     }
@@ -106,6 +112,7 @@ impl SampleSection {
             steps: read_steps(r, objective).unwrap_or(280),
             warp: read_warp(r, objective).unwrap_or(1.0),
             ending: r.choice("ending", &ENDINGS).unwrap_or_default(),
+            quantise: r.choice("quantise", &QUANTISE).unwrap_or_default(),
             weights: read_weights(r, train)
                 .unwrap_or(train.ema.first().map_or(Weights::Raw, |decay| Weights::Ema(*decay))),
             options: sampler::Options {
@@ -133,6 +140,9 @@ impl SampleSection {
             w.value("warp", &self.warp);
         }
         w.word("ending", &ENDINGS, &self.ending);
+        if self.quantise != Quantise::Round {
+            w.word("quantise", &QUANTISE, &self.quantise);
+        }
         w.value("weights", &self.weights.to_string());
         let options = &self.options;
         w.value("churn", &options.churn);
