@@ -1,5 +1,7 @@
 //! `softdiff import` as a user runs it, on the checkpoint of the official code.
 
+use softdiff::model::Model;
+use softdiff::sampler::Denoiser;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -231,6 +233,40 @@ fn training_goes_on_with_the_imported_weights_average_and_moments() {
     let trained = train(&only, &root.join("anew"), &[]);
     assert!(trained.status.success(), "{}", text(&trained.stderr));
     assert_eq!(&tensor(root.join("anew/checkpoints/step-000000001/params.safetensors"), &ours), average);
+}
+
+#[test]
+fn a_run_that_goes_on_predicts_what_the_imported_network_predicts() {
+    let root = folder("predicts");
+    let weights = root.join("tiny.safetensors");
+    let arguments = ["import", TINY, "--weights", "model", "--out", weights.to_str().unwrap()];
+    assert!(softdiff(&arguments).status.success());
+    let predicted = |place: &Path| {
+        let model = Model::open(place, Some("raw".parse().unwrap())).unwrap();
+        let device = softdiff::engine::Device::open("cpu").unwrap();
+        let mut denoiser = model.denoiser(&device, 1, softdiff::engine::cuda::Numbers::F32).unwrap();
+        let x: Vec<f64> = (0..3072).map(|i| (i * 37 % 101) as f64 / 100.0).collect();
+        [0.1, 0.5, 0.9].map(|t| denoiser.x0_hat(&x, t).unwrap())
+    };
+    let imported = predicted(&weights);
+    let error = |run: &Path| {
+        let found = predicted(run);
+        let square = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+        let errors = imported.iter().zip(&found).map(|(a, b)| (square(a, b) / square(a, &[0.0; 3072])).sqrt());
+        errors.fold(0.0, f64::max)
+    };
+    let (told, untold) = (root.join("told"), root.join("untold"));
+    let trained = train(&weights, &told, &["network.condition=log-sigma"]);
+    assert!(
+        trained.status.success() && !text(&trained.stderr).contains("is told the time"),
+        "{}",
+        text(&trained.stderr)
+    );
+    assert!(error(&told) < 1e-4, "{}", error(&told));
+    // Told the time instead, it is another function; the run says so.
+    let trained = train(&weights, &untold, &[]);
+    assert!(text(&trained.stderr).contains(r#"expects network.condition = "log-sigma""#), "{}", text(&trained.stderr));
+    assert!(error(&untold) > 1e-3, "{}", error(&untold));
 }
 
 /// Our name of the tensor with these values.

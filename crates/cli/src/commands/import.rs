@@ -21,7 +21,8 @@ Example: look into a checkpoint of score_sde_pytorch, then keep its averaged wei
   softdiff sample cifar10.safetensors
 
 Example: go on training it, with its optimiser's state.
-  softdiff train ve --out runs/longer --set train.from=cifar10.safetensors --set data.source=cifar-10-batches-bin
+  softdiff train ve --out runs/longer --set data.source=cifar-10-batches-bin \\
+      --set train.from=cifar10.safetensors --set network.condition=log-sigma
 
 The file is read as data: nothing in it can run.";
 

@@ -15,6 +15,28 @@ pub enum Embedding {
     Positional,
 }
 
+/// What the network is told of the time t.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TimeInput {
+    /// `t` (Fourier) or `999 t` (positional), as score_sde scales the labels of its VP networks (choice A14).
+    #[default]
+    Time,
+    /// `scale t + shift`: on a VE path, ln sigma or the index of a noise level.
+    Line {
+        /// What it grows by from t = 0 to t = 1.
+        scale: f64,
+        /// What it is at t = 0.
+        shift: f64,
+    },
+}
+
+impl TimeInput {
+    fn is_time(&self) -> bool {
+        *self == TimeInput::Time
+    }
+}
+
 /// A U-Net of NCSN++ blocks.
 ///
 /// | field | NCSN++ for CIFAR-10 | meaning |
@@ -31,6 +53,7 @@ pub enum Embedding {
 /// | `pyramid` | true | feed the downsampled image to every level ("progressive input, residual") |
 /// | `fir` | 1, 3, 3, 1 | smoothing filter of up- and downsampling; 0, 1, 1, 0 is averaging and repetition |
 /// | `unit_range` | true | images are in [0, 1] and the network maps them to [-1, 1] |
+/// | `time_input` | time | what the network is told of the time |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -47,6 +70,8 @@ pub struct UNetConfig {
     pub pyramid: bool,
     pub fir: [f64; 4],
     pub unit_range: bool,
+    #[serde(default, skip_serializing_if = "TimeInput::is_time")]
+    pub time_input: TimeInput,
 }
 
 /// A network that cannot be built, and why.
@@ -75,6 +100,7 @@ impl UNetConfig {
             pyramid: true,
             fir: [1.0, 3.0, 3.0, 1.0],
             unit_range: true,
+            time_input: TimeInput::Time,
         }
     }
 

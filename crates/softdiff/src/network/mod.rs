@@ -7,7 +7,7 @@ mod official;
 mod unet;
 
 pub use blocks::{Builder, Resampling};
-pub use config::{ConfigError, Embedding, UNetConfig};
+pub use config::{ConfigError, Embedding, TimeInput, UNetConfig};
 pub use correspondence::{Correspondence, Layout, OfficialWeights};
 pub use official::UnknownNetwork;
 pub use unet::{UNet, unet};

@@ -1,6 +1,6 @@
 //! NCSN++'s topology, for any [`UNetConfig`].
 
-use super::{Builder, Correspondence, Embedding, Resampling, UNetConfig};
+use super::{Builder, Correspondence, Embedding, Resampling, TimeInput, UNetConfig};
 use softdiff_engine::op::Window;
 use softdiff_engine::{Graph, Precision, Result, Var};
 
@@ -90,12 +90,16 @@ fn center(b: &mut Builder, x: Var) -> Result<Var> {
 }
 
 impl UNetConfig {
-    /// What the network is told of the time: `t` (Fourier) or `999 t` (positional), as score_sde scales its labels
-    /// (choice A14).
+    /// What the network is told of the time.
     pub fn condition_on_time(&self, graph: &mut Graph, t: Var) -> Result<Var> {
-        match self.embedding {
-            Embedding::Fourier { .. } => Ok(t),
-            Embedding::Positional => graph.scale(t, 999.0),
+        match (self.time_input, self.embedding) {
+            (TimeInput::Time, Embedding::Fourier { .. }) => Ok(t),
+            (TimeInput::Time, Embedding::Positional) => graph.scale(t, 999.0),
+            (TimeInput::Line { scale, shift }, _) => {
+                let scaled = graph.scale(t, scale)?;
+                let shift = graph.constant([1], vec![shift])?;
+                graph.add(scaled, shift)
+            }
         }
     }
 

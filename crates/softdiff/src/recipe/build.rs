@@ -127,7 +127,7 @@ impl Recipe {
         if shape.height != shape.width {
             return Err(BuildError::NotSquare(shape));
         }
-        let config = self.network.config(shape);
+        let config = self.network.config(shape, &self.path);
         config.check()?;
         Ok(config)
     }

@@ -23,7 +23,7 @@ pub use document::MAX_BYTES;
 pub use problem::{Problem, RecipeError};
 pub use section::{
     CheckpointSection, CorruptionSection, DataSection, KnotMethod, MATCHED_KNOTS, NetworkSection, PathSection, Preset,
-    PreviewSection, PriorSection, SampleSection, ScheduleSection, TrainPrecision, TrainSection, Weights,
+    PreviewSection, PriorSection, SampleSection, ScheduleSection, TimeCondition, TrainPrecision, TrainSection, Weights,
     score_sde_largest,
 };
 
@@ -82,7 +82,7 @@ impl Recipe {
             ScheduleSection::default()
         };
         let prior = PriorSection::read(&r.table("prior"), &path);
-        let network = NetworkSection::read(&r.table("network"));
+        let network = NetworkSection::read(&r.table("network"), &path);
         let objective = section::read_objective(&r.table("objective"), &path);
         let train = TrainSection::read(&r.table("train"));
         let checkpoint = CheckpointSection::read(&r.table("checkpoint"));

@@ -1,11 +1,11 @@
 //! What `train.from` begins with: the weights of another run or model, or all of an imported training state.
 
 use super::TrainError;
-use super::setup::Watcher;
+use super::setup::{Setup, Watcher};
 use crate::checkpoint::TrainingState;
 use crate::import::TrainingFile;
 use crate::model::{CheckpointChoice, Model};
-use softdiff_engine::optim::AdamConfig;
+use crate::network::{Embedding, TimeInput};
 use softdiff_engine::{Graph, ParamSpec, Params};
 use std::error::Error;
 use std::path::Path;
@@ -37,11 +37,20 @@ struct Cooldown {
 pub(super) fn begin(
     place: &Path,
     graph: &Graph,
-    config: &AdamConfig,
+    setup: &Setup,
     watcher: &mut dyn Watcher,
 ) -> Result<TrainingState, TrainError> {
     let failed = |source: Box<dyn Error + Send + Sync>| TrainError::From { place: place.into(), source };
-    let wanted = Params::<f32>::zeros(graph);
+    let (wanted, config) = (Params::<f32>::zeros(graph), &setup.adam);
+    if place.is_file() && setup.network.time_input == TimeInput::Time {
+        let condition = match setup.network.embedding {
+            Embedding::Fourier { .. } => "log-sigma",
+            Embedding::Positional => "noise-index",
+        };
+        watcher.note(&format!(
+            "train.from: an imported network expects network.condition = \"{condition}\", and here it is told the time"
+        ));
+    }
     if let Some(file) = TrainingFile::beside(place).map_err(|error| failed(error.into()))? {
         let found: Vec<(String, Vec<usize>)> = file.shapes().map_err(|error| failed(error.into()))?;
         compare(wanted.specs(), &found).map_err(|error| failed(error.into()))?;

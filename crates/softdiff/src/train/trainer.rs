@@ -86,7 +86,7 @@ impl<'a> Trainer<'a> {
                 stored.restore(&Params::zeros(&step.graph), &setup.adam)?
             }
             None => match &setup.from {
-                Some(place) => from::begin(place, &step.graph, &setup.adam, watcher)?,
+                Some(place) => from::begin(place, &step.graph, setup, watcher)?,
                 None => TrainingState::new(Params::initialise(&step.graph, setup.seed), setup.adam.clone()),
             },
         };

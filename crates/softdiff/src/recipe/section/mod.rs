@@ -15,7 +15,7 @@ mod train;
 pub use checkpoint::CheckpointSection;
 pub use corruption::CorruptionSection;
 pub use data::DataSection;
-pub use network::{NetworkSection, Preset};
+pub use network::{NetworkSection, Preset, TimeCondition};
 pub use path::{PathSection, score_sde_largest};
 pub use preview::PreviewSection;
 pub use prior::PriorSection;

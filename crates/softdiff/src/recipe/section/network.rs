@@ -1,9 +1,27 @@
 //! `[network]`: the U-Net.
 
+use super::PathSection;
 use crate::corruption::Shape;
-use crate::network::{Embedding, UNetConfig};
+use crate::network::{Embedding, TimeInput, UNetConfig};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
+
+/// What the network is told of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeCondition {
+    /// The time itself.
+    #[default]
+    Time,
+    /// `ln sigma_t`, as score_sde's VE networks with Fourier embedding.
+    LogSigma,
+    /// The index of sigma_t among 1000 levels, the largest first, as score_sde's VE networks with positional embedding.
+    NoiseIndex,
+}
+
+const CONDITIONS: [(&str, TimeCondition); 3] =
+    [("time", TimeCondition::Time), ("log-sigma", TimeCondition::LogSigma), ("noise-index", TimeCondition::NoiseIndex)];
+/// score_sde's `model.num_scales`, less one.
+const LAST_INDEX: f64 = 999.0;
 
 /// Where the other keys' defaults come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +53,7 @@ const PRESETS: [(&str, Preset); 3] =
 /// | `pyramid` | | feed the downsampled image to every level |
 /// | `fir` | | four taps of the resampling filter |
 /// | `unit_range` | `true` | map images from [0, 1] to [-1, 1] first |
+/// | `condition` | `"time"` | what the network is told besides the image; with path "ve" also `"log-sigma"` or `"noise-index"` (of 1000 levels), as score_sde's networks with Fourier and positional embedding: for `train.from` an imported one |
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct NetworkSection {
@@ -49,6 +68,7 @@ pub struct NetworkSection {
     pub pyramid: bool,
     pub fir: [f64; 4],
     pub unit_range: bool,
+    pub condition: TimeCondition,
 }
 
 impl NetworkSection {
@@ -83,11 +103,21 @@ impl NetworkSection {
             pyramid,
             fir,
             unit_range,
+            condition: TimeCondition::Time,
         }
     }
 
-    /// The network for square images of `shape`.
-    pub fn config(&self, shape: Shape) -> UNetConfig {
+    /// The network for square images of `shape` on `path`.
+    pub fn config(&self, shape: Shape, path: &PathSection) -> UNetConfig {
+        let time_input = match (self.condition, path) {
+            (TimeCondition::LogSigma, PathSection::Ve { smallest, largest }) => {
+                TimeInput::Line { scale: (largest / smallest).ln(), shift: smallest.ln() }
+            }
+            (TimeCondition::NoiseIndex, PathSection::Ve { .. }) => {
+                TimeInput::Line { scale: -LAST_INDEX, shift: LAST_INDEX }
+            }
+            _ => TimeInput::Time,
+        };
         UNetConfig {
             image_size: shape.height,
             image_channels: shape.channels,
@@ -101,10 +131,11 @@ impl NetworkSection {
             pyramid: self.pyramid,
             fir: self.fir,
             unit_range: self.unit_range,
+            time_input,
         }
     }
 
-    pub(in crate::recipe) fn read(r: &Reader) -> Self {
+    pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Self {
         let usual = Self::preset(r.choice("preset", &PRESETS).unwrap_or(Preset::NcsnppCifar10));
         let fourier = matches!(usual.embedding, Embedding::Fourier { .. });
         let embedding = match r.choice("embedding", &[("fourier", true), ("positional", false)]).unwrap_or(fourier) {
@@ -124,7 +155,12 @@ impl NetworkSection {
             pyramid: r.flag("pyramid").unwrap_or(usual.pyramid),
             fir: read_fir(r).unwrap_or(usual.fir),
             unit_range: r.flag("unit_range").unwrap_or(usual.unit_range),
+            condition: r.choice("condition", &CONDITIONS).unwrap_or_default(),
         };
+        if section.condition != TimeCondition::Time && !matches!(path, PathSection::Ve { .. }) {
+            let message = "network.condition is for path.kind \"ve\", whose noise is geometric in time";
+            r.problem("condition", message, "remove it, or choose path.kind ve");
+        }
         if !section.channels.is_multiple_of(4) {
             let message = format!("network.channels is {}", section.channels);
             r.problem("channels", message, "give a multiple of 4 from 4 to 4096");
@@ -159,6 +195,10 @@ impl NetworkSection {
         w.value("pyramid", &self.pyramid);
         w.value("fir", self.fir.as_slice());
         w.value("unit_range", &self.unit_range);
+        // The recipes of earlier runs do not have it.
+        if self.condition != TimeCondition::Time {
+            w.word("condition", &CONDITIONS, &self.condition);
+        }
     }
 }
 
