@@ -55,6 +55,30 @@ fn the_papers_recipes_have_the_papers_numbers() {
     }
 }
 
+#[test]
+fn a_composition_keeps_the_levels_of_each_part_in_its_own_share_of_the_way() {
+    let parts = "path.corruption.parts=[{kind=\"blur\", largest=3, until=0.5}, \
+                 {kind=\"masking\", order=\"spiral\", from=0.5, schedule=\"straight\"}]";
+    let changes = ["path.corruption=", "prior=", "schedule=", "path.corruption.kind=composed", parts];
+    let recipe =
+        Recipe::builtin("cifar10-blur", &sets(&[&changes[..], &["schedule.method=straight"]].concat())).unwrap();
+    let again = Recipe::parse(&recipe.to_toml(), "config.toml", &[]).unwrap();
+    assert_eq!(again, recipe);
+    let shape = Shape::new(8, 8, 3);
+    let path = recipe.path(shape, None).unwrap();
+    let at = |progress: f64| path.at(0.18 + 0.82 * progress).unwrap().map;
+    let softdiff::corruption::LinearMap::Compose(maps) = at(0.754) else { panic!("{:?}", at(0.754)) };
+    let blur = recipe.path.corruption().unwrap();
+    let softdiff::recipe::CorruptionSection::Composed { parts } = blur else { panic!("{blur:?}") };
+    assert_eq!(maps[0], parts[0].corruption.build(shape).unwrap().at(3.0).unwrap());
+    assert_eq!(maps[1], parts[1].corruption.build(shape).unwrap().at(0.508).unwrap());
+    // Half-way the image is blurred and whole.
+    let ones = vec![1.0; shape.len()];
+    let softdiff::corruption::LinearMap::Compose(maps) = at(0.5) else { panic!("{:?}", at(0.5)) };
+    assert_eq!(maps[1].apply(shape, &ones).unwrap(), ones);
+    assert_eq!(recipe.prior.kind(), "noise");
+}
+
 /// score_sde: sigma_max 50 for CIFAR-10 (configs/ve/cifar10_ncsnpp_continuous.py), 90 for CelebA-64 (configs/ve/celeba_ncsnpp.py).
 #[test]
 fn ve_and_the_matched_pace_have_score_sdes_largest_noise_for_the_size_of_the_images() {

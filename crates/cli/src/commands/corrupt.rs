@@ -23,7 +23,11 @@ const KNOTS: usize = 32;
 #[command(after_help = "\
 Example: the first test image of CIFAR-10 on its way to the paper's last blur
 
-    softdiff corrupt cifar-10-batches-bin --index 0 --out strip.png")]
+    softdiff corrupt cifar-10-batches-bin --index 0 --out strip.png
+
+Example: blur in the first part of the way, masking pixel by pixel in the last
+
+    softdiff corrupt cifar-10-batches-bin --corruption blur@0-0.7+masking@0.3-1 --order spiral --largest 3")]
 pub struct Arguments {
     /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
     #[arg(value_name = "DATA")]

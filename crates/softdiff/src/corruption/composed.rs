@@ -1,7 +1,7 @@
 //! Several corruptions one after the other, each at its own pace.
 
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
-use crate::curve::Curve;
+use crate::curve::{Curve, CurveError, Interpolation};
 
 /// `C(s) = C_n(c_n(s)) ... C_2(c_2(s)) C_1(c_1(s))` for progress s in [0, 1] and level curves c_i.
 pub struct Composed {
@@ -26,6 +26,22 @@ impl Composed {
         let names: Vec<&str> = parts.iter().map(|(part, _)| part.name()).collect();
         Ok(Composed { name: names.join("+"), parts })
     }
+
+    /// The level of a part that runs through knots at equal distances in `[from, until]` of the progress. The scheduler's
+    /// first level is next to clean; here it is clean, because a composition starts at the image itself.
+    pub fn curve(
+        part: &dyn Corruption,
+        mut knots: Vec<f64>,
+        interpolation: Interpolation,
+        [from, until]: [f64; 2],
+    ) -> Result<Curve, CurveError> {
+        if let Some(first) = knots.first_mut() {
+            *first = part.levels().clean;
+        }
+        let last = knots.len().saturating_sub(1).max(1) as f64;
+        let place = |k: usize| from + (until - from) * k as f64 / last;
+        Curve::new((0..knots.len()).map(place).collect(), knots, interpolation)
+    }
 }
 
 impl Corruption for Composed {
@@ -34,7 +50,9 @@ impl Corruption for Composed {
     }
 
     fn describe(&self) -> String {
-        let parts: Vec<String> = self.parts.iter().map(|(part, _)| part.describe()).collect();
+        let levels = |curve: &Curve| crate::hash::to_text(crate::hash::of_bytes(format!("{curve:?}").as_bytes()));
+        let parts = self.parts.iter().map(|(part, curve)| format!("{} at {}", part.describe(), levels(curve)));
+        let parts: Vec<String> = parts.collect();
         format!("composed[{}]", parts.join(", "))
     }
 
@@ -66,6 +84,10 @@ impl Corruption for Composed {
             terms.push(LinearMap::Compose(factors));
         }
         Ok(LinearMap::Sum(terms))
+    }
+
+    fn parts(&self) -> &[(Box<dyn Corruption>, Curve)] {
+        &self.parts
     }
 
     fn norm_bound(&self) -> f64 {

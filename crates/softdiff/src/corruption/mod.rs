@@ -35,7 +35,7 @@ pub use motion::{Direction, MotionBlur};
 pub use norm::OperatorNorm;
 pub use pixelation::Pixelation;
 
-use crate::curve::CurveError;
+use crate::curve::{Curve, CurveError};
 use crate::linalg::LinalgError;
 
 /// Size of an image in memory order: rows, columns, channels, the channels of a pixel side by side (NHWC).
@@ -155,6 +155,11 @@ pub trait Corruption: Send + Sync {
         None
     }
 
+    /// The corruptions it is made of, one after the other, each with its level over this one's.
+    fn parts(&self) -> &[(Box<dyn Corruption>, Curve)] {
+        &[]
+    }
+
     /// Whether C is linear in the level, so that distances are differences of levels.
     fn is_straight(&self) -> bool {
         false
@@ -254,6 +259,14 @@ pub enum CorruptionError {
         /// The file.
         path: String,
         /// What is wrong with it.
+        problem: String,
+    },
+    /// Levels of a composition's part that cannot be had.
+    #[error("the levels of '{name}': {problem}")]
+    PartLevels {
+        /// Name of the part.
+        name: String,
+        /// What is wrong with them.
         problem: String,
     },
     /// A bad level curve.

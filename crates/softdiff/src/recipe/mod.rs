@@ -22,9 +22,9 @@ pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
 pub use problem::{Problem, RecipeError};
 pub use section::{
-    CheckpointSection, CorruptionSection, DataSection, KnotMethod, MATCHED_KNOTS, NetworkSection, PathSection, Preset,
-    PreviewSection, PriorSection, SampleSection, ScheduleSection, TimeCondition, TrainPrecision, TrainSection, Weights,
-    score_sde_largest,
+    CheckpointSection, CorruptionPart, CorruptionSection, DataSection, KnotMethod, MATCHED_KNOTS, NetworkSection,
+    PartSchedule, PathSection, Preset, PreviewSection, PriorSection, SampleSection, ScheduleSection, TimeCondition,
+    TrainPrecision, TrainSection, Weights, score_sde_largest,
 };
 
 use crate::objective::Objective;

@@ -141,6 +141,38 @@ impl<'a> Reader<'a> {
         Reader { name: self.full(key), place, entries, asked: RefCell::default(), problems: self.problems }
     }
 
+    /// A list of sections, `[[key]]`; empty where it is not given.
+    pub fn tables(&self, key: &'static str, most: usize, hint: &str) -> Vec<Reader<'a>> {
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let Value::List(items) = &node.value else {
+            self.wrong(key, node, &format!("a list of sections, [[{}]]: {hint}", self.full(key)));
+            return Vec::new();
+        };
+        if items.len() > most {
+            let message = format!("{} has {} entries", self.full(key), items.len());
+            self.problem(key, message, format!("give at most {most}"));
+        }
+        let mut readers = Vec::new();
+        for (index, item) in items.iter().take(most).enumerate() {
+            match &item.value {
+                Value::Table(entries) => readers.push(Reader {
+                    name: format!("{}[{index}]", self.full(key)),
+                    place: Some(item.place),
+                    entries,
+                    asked: RefCell::default(),
+                    problems: self.problems,
+                }),
+                _ => self.wrong(key, item, &format!("a section as each entry: {hint}")),
+            }
+        }
+        readers
+    }
+
+    /// Whether a key is this word.
+    pub fn is_word(&self, key: &'static str, word: &str) -> bool {
+        self.get(key).is_some_and(|node| matches!(&node.value, Value::Text(text) if text == word))
+    }
+
     /// Text, or false for none.
     pub fn text_or_false(&self, key: &'static str) -> Option<Option<String>> {
         match self.get(key)?.value {

@@ -4,6 +4,7 @@
 //! looked up in the graph from a `t` drawn on the device ([`PathTable`]).
 
 use crate::corruption::{Corruption, CorruptionError, LinearMap, MapProgram, Shape};
+use crate::curve::Curve;
 use crate::objective::MomentVars;
 use crate::path::{LevelSchedule, Moment, Path, PathError};
 use softdiff_engine::{Graph, Result, Var};
@@ -80,10 +81,10 @@ impl PathTable {
         }
         let shape = path.shape();
         let (mut stages, mut programs) = (Vec::new(), Vec::new());
-        for (corruption, level) in path.stages() {
-            let stage = match corruption.erased_at() {
-                Some(erased_at) => StageTable::Mask(MaskTable::new(level, erased_at)),
-                None => StageTable::rows(corruption, level, rows)?,
+        for part in timed_parts(path) {
+            let stage = match part.corruption.erased_at() {
+                Some(erased_at) => StageTable::Mask(MaskTable::new(&part, erased_at)),
+                None => StageTable::rows(&part, rows)?,
             };
             programs.push(match &stage {
                 StageTable::Rows { program, .. } => program.clone(),
@@ -96,10 +97,39 @@ impl PathTable {
     }
 }
 
+/// A corruption that is not composed of others, with its level over time.
+struct TimedPart<'a> {
+    corruption: &'a dyn Corruption,
+    schedule: &'a LevelSchedule,
+    /// The level as a function of the composition's, for parts of one.
+    curve: Option<&'a Curve>,
+}
+
+impl TimedPart<'_> {
+    fn level(&self, t: f64) -> f64 {
+        let level = self.schedule.at(t).0;
+        self.curve.map_or(level, |curve| curve.value(level))
+    }
+}
+
+/// What a path consists of, in the order it is applied.
+fn timed_parts(path: &Path) -> Vec<TimedPart<'_>> {
+    let mut all = Vec::new();
+    for (corruption, schedule) in path.stages() {
+        if corruption.parts().is_empty() {
+            all.push(TimedPart { corruption, schedule, curve: None });
+        }
+        for (part, curve) in corruption.parts() {
+            all.push(TimedPart { corruption: &**part, schedule, curve: Some(curve) });
+        }
+    }
+    all
+}
+
 impl StageTable {
-    fn rows(corruption: &dyn Corruption, level: &LevelSchedule, rows: usize) -> Result<Self, TableError> {
-        let at = |row: usize| corruption.at(level.at(row as f64 / (rows - 1) as f64).0);
-        let mut program = MapProgram::of(&at(rows / 2)?, corruption.shape())?;
+    fn rows(part: &TimedPart, rows: usize) -> Result<Self, TableError> {
+        let at = |row: usize| part.corruption.at(part.level(row as f64 / (rows - 1) as f64));
+        let mut program = MapProgram::of(&at(rows / 2)?, part.corruption.shape())?;
         let size: usize = program.parameter_shapes().iter().map(|s| s.iter().product::<usize>()).sum();
         let bytes = rows.saturating_mul(size).saturating_mul(size_of::<f32>());
         if bytes > TABLE_LIMIT {
@@ -128,15 +158,15 @@ impl MaskTable {
     /// Rows at least: far more than there are pixels, so that levels between them are as good as exact for any curve.
     const ROWS: usize = 1 << 16;
 
-    fn new(level: &LevelSchedule, erased_at: &[f64]) -> Self {
-        let (start, pieces) = match level {
+    fn new(part: &TimedPart, erased_at: &[f64]) -> Self {
+        let (start, pieces) = match part.schedule {
             LevelSchedule::Curve { curve, start } => (*start, curve.knots() - 1),
             _ => (0.0, 1),
         };
         // Equally spaced knots are rows, so straight lines between them are exact.
         let last = pieces * Self::ROWS.div_ceil(pieces);
         let time = |row: usize| start + (1.0 - start) * row as f64 / last as f64;
-        let levels = (0..=last).map(|row| level.at(time(row).min(1.0)).0).collect();
+        let levels = (0..=last).map(|row| part.level(time(row).min(1.0))).collect();
         MaskTable { start, levels, erased_at: erased_at.to_vec() }
     }
 

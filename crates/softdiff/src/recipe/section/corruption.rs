@@ -1,6 +1,7 @@
 //! `[path.corruption]`: what happens to the image besides noise.
 
 use super::UNLIMITED;
+use super::composed::{self, CorruptionPart};
 use crate::corruption::*;
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
@@ -23,7 +24,7 @@ const ORDERS: [(&str, ErasureOrder); 5] = [
 ///
 /// | key | of kind | default | meaning |
 /// |---|---|---|---|
-/// | `kind` | | `"blur"` | `"blur"`, `"heat"`, `"masking"`, `"pixelation"`, `"fading"`, `"decolourisation"`, `"motion"`, `"custom"` |
+/// | `kind` | | `"blur"` | `"blur"`, `"heat"`, `"masking"`, `"pixelation"`, `"fading"`, `"decolourisation"`, `"motion"`, `"custom"`, `"composed"` |
 /// | `largest` | blur, heat, motion | `"auto"` | strongest level in pixels; `"auto"`: the paper's 18 for 32x32 and 23 for 64x64, in proportion for other sizes; half the side for motion |
 /// | `boundary` | blur, motion | `"zero"` | what lies beyond the border: `"zero"`, `"reflect"`, `"periodic"` |
 /// | `floor` | heat | `0` | least gain of a frequency, from 0 to below 1 |
@@ -33,6 +34,7 @@ const ORDERS: [(&str, ErasureOrder); 5] = [
 /// | `grey` | decolourisation | `"mean"` | `"mean"` or `"luma"` |
 /// | `direction` | motion | `"horizontal"` | `"horizontal"` or `"vertical"` |
 /// | `map` | custom | required | a .json or .safetensors file |
+/// | `[[path.corruption.parts]]` | composed | required | corruptions one after the other, see [`CorruptionPart`] |
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum CorruptionSection {
@@ -44,6 +46,7 @@ pub enum CorruptionSection {
     Decolourisation { grey: Grey },
     Motion { largest: Option<f64>, direction: Direction, boundary: Boundary },
     Custom { map: String },
+    Composed { parts: Vec<CorruptionPart> },
 }
 
 impl Default for CorruptionSection {
@@ -55,8 +58,8 @@ impl Default for CorruptionSection {
 
 impl CorruptionSection {
     /// The names of all kinds.
-    pub const KINDS: [&str; 8] =
-        ["blur", "heat", "masking", "pixelation", "fading", "decolourisation", "motion", "custom"];
+    pub const KINDS: [&str; 9] =
+        ["blur", "heat", "masking", "pixelation", "fading", "decolourisation", "motion", "custom", "composed"];
 
     /// Its kind.
     pub fn kind(&self) -> &'static str {
@@ -69,6 +72,16 @@ impl CorruptionSection {
             CorruptionSection::Decolourisation { .. } => "decolourisation",
             CorruptionSection::Motion { .. } => "motion",
             CorruptionSection::Custom { .. } => "custom",
+            CorruptionSection::Composed { .. } => "composed",
+        }
+    }
+
+    /// Whether nothing of the image is left at its end.
+    pub fn erases(&self) -> bool {
+        match self {
+            CorruptionSection::Masking { .. } | CorruptionSection::Fading => true,
+            CorruptionSection::Composed { parts } => parts.iter().any(|part| part.corruption.erases()),
+            _ => false,
         }
     }
 
@@ -97,6 +110,7 @@ impl CorruptionSection {
                 Box::new(MotionBlur::new(shape, *direction, *boundary, longest)?)
             }
             CorruptionSection::Custom { map } => Box::new(Custom::from_file(shape, Path::new(map))?),
+            CorruptionSection::Composed { parts } => composed::build(parts, shape)?,
         })
     }
 
@@ -131,6 +145,7 @@ impl CorruptionSection {
             "custom" => {
                 CorruptionSection::Custom { map: r.required("map", "name a .json or .safetensors file with the map") }
             }
+            "composed" => CorruptionSection::Composed { parts: composed::read(r) },
             _ => CorruptionSection::Blur { largest: largest(), boundary: boundary() },
         };
         r.refuse(
@@ -145,6 +160,7 @@ impl CorruptionSection {
                 ("grey", "kind decolourisation"),
                 ("direction", "kind motion"),
                 ("map", "kind custom"),
+                ("parts", "kind composed"),
             ],
         );
         r.finish();
@@ -153,6 +169,11 @@ impl CorruptionSection {
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
         w.section("path.corruption");
+        self.write_keys(w);
+    }
+
+    /// The keys, under whatever section was begun.
+    pub(super) fn write_keys(&self, w: &mut Writer) {
         w.value("kind", self.kind());
         let largest = |w: &mut Writer, largest: &Option<f64>| match largest {
             Some(largest) => w.value("largest", largest),
@@ -185,6 +206,7 @@ impl CorruptionSection {
                 w.word("boundary", &BOUNDARIES, boundary);
             }
             CorruptionSection::Custom { map } => w.value("map", map),
+            CorruptionSection::Composed { parts } => composed::write(parts, w),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The sections of a recipe, one file each: the type, how it is read, how it is written.
 
 mod checkpoint;
+mod composed;
 mod corruption;
 mod data;
 mod network;
@@ -13,6 +14,7 @@ mod schedule;
 mod train;
 
 pub use checkpoint::CheckpointSection;
+pub use composed::{CorruptionPart, PartSchedule};
 pub use corruption::CorruptionSection;
 pub use data::DataSection;
 pub use network::{NetworkSection, Preset, TimeCondition};

@@ -1,6 +1,6 @@
 //! `[prior]`: where samples start.
 
-use super::{CorruptionSection, PathSection, UNLIMITED};
+use super::{PathSection, UNLIMITED};
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::Writer;
 
@@ -32,8 +32,8 @@ impl PriorSection {
 
     pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Self {
         let usual = match path.corruption() {
-            None | Some(CorruptionSection::Masking { .. } | CorruptionSection::Fading) => "noise",
-            Some(_) => "fitted",
+            Some(corruption) if !corruption.erases() => "fitted",
+            _ => "noise",
         };
         let kinds = ["fitted", "noise", "data"].map(|kind| (kind, kind));
         let kind = r.choice("kind", &kinds).unwrap_or(usual);
