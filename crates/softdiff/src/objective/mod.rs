@@ -60,6 +60,10 @@ pub struct Objective {
     /// From the network's output to `x0_hat`.
     #[serde(default)]
     pub head: Head,
+    /// lambda of the mixture `(1 - lambda) |C (x0_hat - x0)|^2 + lambda |x0_hat - x0|^2` (choice A20), from 0, the soft or
+    /// look-ahead loss itself, to 1, that of [`Kind::Clean`].
+    #[serde(default)]
+    pub mixture: f64,
 }
 
 /// What is wrong with an objective or its numbers.
@@ -126,7 +130,8 @@ pub enum ObjectiveError {
 
 impl Objective {
     /// The paper's: Soft Score Matching of the residual with w = 1/sigma^2 (and phi = sigma F, choice A15).
-    pub const PAPER: Objective = Objective { kind: Kind::Soft, weight: Weight::InverseVariance, head: Head::PAPER };
+    pub const PAPER: Objective =
+        Objective { kind: Kind::Soft, weight: Weight::InverseVariance, head: Head::PAPER, mixture: 0.0 };
 
     /// Refuses options that make no sense.
     pub fn check(&self) -> Result<(), ObjectiveError> {
@@ -138,6 +143,13 @@ impl Objective {
             Kind::LookAhead { farthest } => range("the farthest look ahead", farthest)?,
             Kind::OneStep { step } => range("the step of the one-step target", step)?,
             _ => {}
+        }
+        match (self.mixture, self.kind) {
+            (0.0, _) | (_, Kind::Soft | Kind::LookAhead { .. }) if (0.0..=1.0).contains(&self.mixture) => {}
+            (value, _) => {
+                let remedy = "give a number from 0 to 1, and only the soft and the look-ahead loss more than 0";
+                return Err(ObjectiveError::Option { option: "the mixture", value, remedy });
+            }
         }
         self.weight.check()
     }
