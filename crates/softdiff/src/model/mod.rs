@@ -4,11 +4,13 @@ mod denoiser;
 mod export;
 mod generate;
 mod imported;
+mod likelihood;
 mod on_device;
 mod open;
 
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
 pub use generate::{Generation, Generator, Quantise, to_bytes, visible};
+pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};
