@@ -1,5 +1,7 @@
 //! `softdiff eval` as a user runs it, with metrics that need no network, and what it says about bad input.
 
+mod support;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -169,4 +171,30 @@ fn fid_with_the_network_is_that_of_the_saved_statistics() {
     let (_, said) = run(&pictures, &["--limit", "1"]);
     assert!(said.contains("of 1 pictures cannot be computed") && said.contains("hint: give at least 2"), "{said}");
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_likelihood_of_a_model_is_measured_in_bits_per_dimension() {
+    let scratch = support::Scratch::new("eval-likelihood");
+    let run = support::tiny_run(&scratch);
+    let arguments = ["eval", &run, "--metrics", "likelihood", "--against", "embedded:fashion-mnist", "--size", "16"];
+    let few = ["--against-limit", "3", "--tolerance", "1e-2", "--device", "cpu"];
+    let result: Value = serde_json::from_str(&support::done(&[&arguments[..], &few, &["--json"]].concat())).unwrap();
+    let measured = &result["results"]["bits_per_dimension"];
+    assert!(measured["value"].as_f64().unwrap().is_finite() && measured["error"].as_f64().unwrap() > 0.0, "{measured}");
+    assert_eq!(result["protocol"]["options"]["bits_per_dimension"]["probes"], 1);
+    assert_eq!(result["protocol"]["reference"]["count"], 3);
+    let said = support::done(&[&arguments[..], &few].concat());
+    assert!(said.starts_with("3 pictures of") && said.contains("bits_per_dimension"), "{said}");
+    for (more, problem, hint) in [
+        (vec!["--metrics", "likelihood,fid"], "of a model", "measure it alone"),
+        (vec!["--metrics", "likelihood", "--size", "8"], "16 x 16 x 1", "8 x 8 x 1"),
+        (vec!["--metrics", "likelihood", "--probes", "0"], "the number of probes", "at least one"),
+    ] {
+        let start = ["eval", &run, "--against", "embedded:fashion-mnist", "--against-limit", "2", "--device", "cpu"];
+        let side: &[&str] = if more.contains(&"--size") { &[] } else { &["--size", "16"] };
+        let failed = softdiff(&[&start[..], side, &more].concat());
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains(problem) && said.contains(hint), "{said}");
+    }
 }

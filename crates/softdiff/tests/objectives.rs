@@ -40,7 +40,11 @@ fn every_objective() -> Vec<Objective> {
         for weight in weights {
             for parametrisation in [Parametrisation::Residual, Parametrisation::Clean] {
                 for scale in [OutputScale::Sigma, OutputScale::One, OutputScale::InverseSigma] {
-                    list.push(Objective { kind, weight, head: Head { parametrisation, scale }, ..Objective::PAPER });
+                    let head = Head { parametrisation, scale };
+                    list.push(Objective { kind, weight, head, ..Objective::PAPER });
+                    if matches!(kind, Kind::Soft | Kind::LookAhead { .. }) {
+                        list.push(Objective { kind, weight, head, mixture: 0.3, ..Objective::PAPER });
+                    }
                 }
             }
         }
@@ -420,4 +424,68 @@ fn a_balanced_step_divides_by_the_expected_loss() {
     let (plain, balanced) = (loss(None), loss(Some(&[4.0, 2.0, 0.5])));
     // Inverses are interpolated: 3/8 half way between 1/4 and 1/2, 5/4 between 1/2 and 2.
     assert!((balanced[0] / plain[0] - 0.375).abs() < 1e-12 && (balanced[1] / plain[1] - 1.25).abs() < 1e-12);
+}
+
+#[test]
+fn a_mixture_runs_from_the_soft_to_the_clean_loss() {
+    let path = &paths()[0];
+    let moment = path.at(0.6).unwrap();
+    let mut stream = Stream::new(6, "mixture");
+    let [x0, eta, output] = [0, 1, 2].map(|_| stream.normals(SHAPE.len()));
+    let xt = path.diffuse(&x0, 0.6, &eta).unwrap();
+    let (map, sigma) = (&moment.map, moment.sigma);
+    let example = Example { shape: SHAPE, x0: &x0, xt: &xt, output: &output, map, sigma, earlier: None };
+    let of = |mixture: f64| Objective { mixture, ..Objective::PAPER }.loss(&example).unwrap();
+    let clean = Objective { kind: Kind::Clean, ..Objective::PAPER }.loss(&example).unwrap();
+    assert_eq!(of(1.0), clean);
+    assert!((of(0.25) - 0.75 * of(0.0) - 0.25 * clean).abs() < 1e-9 * clean);
+    for wrong in [
+        Objective { mixture: -0.1, ..Objective::PAPER },
+        Objective { mixture: 0.5, kind: Kind::Noise, ..Objective::PAPER },
+    ] {
+        assert!(wrong.check().unwrap_err().to_string().contains("from 0 to 1"));
+    }
+}
+
+#[test]
+fn stratified_times_lie_one_in_each_part_and_the_mean_loss_varies_less() {
+    const N: usize = 16;
+    let path = &paths()[0];
+    let table = PathTable::new(path, 64).unwrap();
+    let objective = Objective::PAPER;
+    // Times of 400 steps, and the standard deviation of the mean loss over them.
+    let drawn = |noise: Noise| {
+        let setting = Setting {
+            path: &table,
+            objective: &objective,
+            prediction: &objective.prediction(),
+            centre: 0.0,
+            shape: SHAPE,
+            batch: N,
+            noise,
+            mirror: false,
+            expected: None,
+        };
+        let mut g = Graph::new();
+        let step = StepLoss::emit(&mut g, &setting, |g, xt, _| g.scale(xt, 0.5)).unwrap();
+        let mut run = Executor::<f64>::new(Plan::new(&g, &[step.inputs.t, step.loss]).unwrap());
+        run.set("x0", &vec![0.5; N * SHAPE.len()]).unwrap();
+        let (mut times, mut losses) = (vec![], vec![]);
+        for step_number in 0..400 {
+            run.run(&Params::zeros(&g), 7, step_number).unwrap();
+            times.extend_from_slice(run.get(step.inputs.t).unwrap());
+            losses.push(run.get(step.loss).unwrap()[0]);
+        }
+        let mean = losses.iter().sum::<f64>() / 400.0;
+        (times, (losses.iter().map(|loss| (loss - mean).powi(2)).sum::<f64>() / 400.0).sqrt(), mean)
+    };
+    let ((_, plain, mean), (times, stratified, same)) = (drawn(Noise::Drawn), drawn(Noise::Stratified));
+    for (i, t) in times.iter().enumerate() {
+        let part = (i % N) as f64 / N as f64;
+        assert!((part..part + 1.0 / N as f64).contains(t), "{t} of image {}", i % N);
+    }
+    let average = times.iter().sum::<f64>() / times.len() as f64;
+    assert!((average - 0.5).abs() < 0.002, "{average}");
+    assert!(stratified < 0.5 * plain, "{stratified} not much below {plain}");
+    assert!((same - mean).abs() < 4.0 * plain / 20.0, "{same} {mean}");
 }

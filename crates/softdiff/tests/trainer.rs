@@ -57,6 +57,7 @@ fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
         accumulate: 1,
         recompute: false,
         mirror: true,
+        stratified: false,
         numbers: Numbers::F32,
         log_every: 4,
         bins: 3,

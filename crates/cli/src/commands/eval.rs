@@ -3,6 +3,7 @@
 mod compare;
 pub(super) mod features;
 mod keep;
+mod likelihood;
 mod measure;
 mod metric;
 mod pixels;
@@ -29,6 +30,9 @@ Example: two numbers of steps, kept with the run; its report draws FID over eval
   softdiff eval 20.npz --against cifar-10-batches-bin --run runs/first
   softdiff eval 40.npz --against cifar-10-batches-bin --run runs/first
   softdiff report runs/first
+
+Example: bits per dimension of test pictures under a model, by its probability flow
+  softdiff eval runs/first --metrics likelihood --against cifar-10-batches-bin --against-split test --against-limit 1000
 
 Example: without a network, and two results side by side
   softdiff eval images.npz --against embedded:fashion-mnist --metrics sliced-wasserstein,memorisation
@@ -80,7 +84,13 @@ pub struct Measure {
     /// Directions of sliced-wasserstein.
     #[arg(long, default_value_t = 500, value_name = "N")]
     directions: usize,
-    /// Decides subsets and directions.
+    /// Random directions of likelihood, for each evaluation of the flow's divergence.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    probes: usize,
+    /// Error of a step of likelihood's flow.
+    #[arg(long, default_value_t = 1e-4, value_name = "ERROR")]
+    tolerance: f64,
+    /// Decides subsets, directions and dequantisation.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Write the result, as --json prints it, to this file.
@@ -111,7 +121,10 @@ impl Eval {
 
 impl Measure {
     fn run(&self, json: bool) -> Outcome {
-        let evaluation = measure::all(self)?;
+        let evaluation = match Metric::expand(&self.metrics).contains(&Metric::Likelihood) {
+            true => likelihood::measure(self)?,
+            false => measure::all(self)?,
+        };
         let text = serde_json::to_string_pretty(&evaluation)? + "\n";
         if let Some(path) = &self.out {
             save(path, text.as_bytes())?;
@@ -145,7 +158,11 @@ impl Measure {
 fn show(evaluation: &Evaluation) {
     let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
     let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} pictures of") };
-    println!("{} pictures of {} against {} {}", images.count, images.source, count(reference.count), reference.source);
+    let against = format!("{} {}", count(reference.count), reference.source);
+    match images.count {
+        0 => println!("{against} under the model {}", images.source),
+        generated => println!("{generated} pictures of {} against {against}", images.source),
+    }
     if let Some(made) = &evaluation.made {
         let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));
         println!("made by {} at step {}{checkpoint}, {} in {} steps", made.model, made.step, made.sampler, made.steps);

@@ -32,6 +32,9 @@ Example: the paper's CIFAR-10 model, on pictures of one's own
 Example: another objective; here IHDM's, whose network is sampled by ihdm
   softdiff train quickstart --out runs/ihdm --set objective.kind=one-step --set sample= --set preview=
 
+Example: times drawn one in each part of a batch, and a tenth of the clean loss mixed in
+  softdiff train quickstart --out runs/options --set train.stratified=true --set objective.mixture=0.1
+
 Exit codes: 0 done, 75 stopped by SIGTERM and 130 by Ctrl-C with a checkpoint saved.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.

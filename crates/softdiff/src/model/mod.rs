@@ -5,6 +5,7 @@ mod denoiser;
 mod export;
 mod generate;
 mod imported;
+mod likelihood;
 mod on_device;
 mod open;
 
@@ -12,5 +13,6 @@ pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
 pub use generate::{Generation, Generator, Quantise, to_bytes, visible};
+pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

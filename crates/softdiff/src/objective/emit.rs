@@ -76,14 +76,24 @@ impl Objective {
                 g.sub(output, eta)?
             }
         };
-        let weighted = match self.weight.emit_root(g, now.sigma)? {
+        let losses = self.emit_square(g, error, now.sigma)?;
+        if self.mixture == 0.0 {
+            return g.scale(losses, 0.5);
+        }
+        let clean = prediction.emit_error(g, output, xt, x0, at)?;
+        let clean = self.emit_square(g, clean, now.sigma)?;
+        g.combine(&[(0.5 * (1.0 - self.mixture), losses), (0.5 * self.mixture, clean)])
+    }
+
+    /// `w |e|^2` of each image, `[n]`.
+    fn emit_square(&self, g: &mut Graph, error: Var, sigma: Var) -> Result<Var> {
+        let weighted = match self.weight.emit_root(g, sigma)? {
             Some(root) => g.mul(error, root)?,
             None => error,
         };
         let squares = g.square(weighted)?;
         let sums = g.sum_axes(squares, 1..4)?;
         let n = g.shape(sums).numel();
-        let sums = g.reshape(sums, [n])?;
-        g.scale(sums, 0.5)
+        g.reshape(sums, [n])
     }
 }

@@ -51,7 +51,12 @@ impl Objective {
             }
             Kind::Noise => return Err(ObjectiveError::NoNoise(sigma)),
         };
-        Ok(0.5 * self.weight.at(sigma)? * error.iter().map(|e| e * e).sum::<f64>())
+        let square = |error: &[f64]| error.iter().map(|e| e * e).sum::<f64>();
+        let mixed = match self.mixture {
+            0.0 => square(&error),
+            mixture => (1.0 - mixture) * square(&error) + mixture * square(&difference()?),
+        };
+        Ok(0.5 * self.weight.at(sigma)? * mixed)
     }
 }
 

@@ -62,6 +62,10 @@ pub struct Objective {
     /// From the network's output to `x0_hat`.
     #[serde(default)]
     pub head: Head,
+    /// lambda of the mixture `(1 - lambda) |C (x0_hat - x0)|^2 + lambda |x0_hat - x0|^2` (choice A20), from 0, the soft or
+    /// look-ahead loss itself, to 1, that of [`Kind::Clean`].
+    #[serde(default)]
+    pub mixture: f64,
     /// What takes the place of the head.
     #[serde(default)]
     pub precondition: Precondition,
@@ -147,6 +151,7 @@ impl Objective {
         weight: Weight::InverseVariance,
         head: Head::PAPER,
         precondition: Precondition::None,
+        mixture: 0.0,
     };
 
     /// Refuses options that make no sense.
@@ -159,6 +164,13 @@ impl Objective {
             Kind::LookAhead { farthest } => range("the farthest look ahead", farthest)?,
             Kind::OneStep { step } => range("the step of the one-step target", step)?,
             _ => {}
+        }
+        match (self.mixture, self.kind) {
+            (0.0, _) | (_, Kind::Soft | Kind::LookAhead { .. }) if (0.0..=1.0).contains(&self.mixture) => {}
+            (value, _) => {
+                let remedy = "give a number from 0 to 1, and only the soft and the look-ahead loss more than 0";
+                return Err(ObjectiveError::Option { option: "the mixture", value, remedy });
+            }
         }
         self.weight.check()
     }

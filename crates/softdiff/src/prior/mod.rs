@@ -4,11 +4,13 @@
 //! blur it is not: besides the mean colour several modes still carry as much signal as noise at the last level, and
 //! since the blur stage adds no fresh noise, what is missing there is never repaired. So it is fitted to corrupted data.
 
+mod density;
 mod file;
 mod gap;
 mod mixture;
 mod modes;
 
+pub use density::PriorDensity;
 pub use gap::{GapReport, ModeGap};
 pub use mixture::{Component, Mixture};
 pub use modes::Modes;
@@ -34,6 +36,9 @@ pub enum PriorError {
         /// Components to fit.
         components: usize,
     },
+    /// A prior of single points.
+    #[error("a prior without noise has no density; give the path noise at its end")]
+    NoDensity,
     /// No modes or no components.
     #[error("{what} is 0; give at least 1")]
     Zero {

@@ -11,8 +11,10 @@ use crate::corruption::LinearMap;
 use crate::path::Path;
 use crate::random::Stream;
 
-/// Size of the differences, relative to values of order 1.
-const DIFFERENCE: f64 = 1e-4;
+/// Size of the differences in units of the noise, within which a denoiser is smooth; large enough for networks in f32.
+const DIFFERENCE: f64 = 1e-2;
+/// Their size where there is no noise.
+const SMALLEST_DIFFERENCE: f64 = 1e-4;
 
 /// Where the flow begins on a path without noise at its start; score_sde's.
 const NEARLY_CLEAN: f64 = 1e-5;
@@ -57,58 +59,89 @@ pub fn log_likelihood(
     tolerance: Tolerance,
 ) -> Result<Likelihood> {
     let d = path.shape().len();
-    if x.len() != d {
-        return Err(SamplerError::Size { what: "the image", found: x.len(), expected: d });
+    let size = SamplerError::Size { what: "the image", found: x.len(), expected: d };
+    match x.len() == d {
+        true => log_likelihoods(path, denoiser, x, log_p1, trace, tolerance)?.pop().ok_or(size),
+        false => Err(size),
     }
-    let directions = directions(trace, d)?;
-    let mut denoiser = Centred { inner: denoiser, centre: path.centre() };
-    let slope = |t: f64, state: &[f64]| {
-        let mut out = velocity(path, &mut denoiser, t, &state[..d])?;
-        out.push(divergence(path, &mut denoiser, t, &state[..d], &directions)?);
-        Ok(out)
-    };
-    let mut state: Vec<f64> = x.iter().map(|x| x - path.centre()).collect();
-    state.push(0.0);
-    let start = if path.sigma(0.0) > 0.0 { 0.0 } else { NEARLY_CLEAN };
-    let mut x1 = integrate(slope, (start, 1.0), state, tolerance)?;
-    let gained = x1.pop().unwrap_or_default();
-    x1.iter_mut().for_each(|x| *x += path.centre());
-    Ok(Likelihood { nats: log_p1(&x1) + gained, x1 })
 }
 
-/// Directions v such that the sum of `v^T A v` is the trace of A, or its mean.
-fn directions(trace: Trace, d: usize) -> Result<Vec<Vec<f64>>> {
+/// The same for several images, which take the steps of the worst of them. Image i has the random directions of seed + i.
+pub fn log_likelihoods(
+    path: &Path,
+    denoiser: &mut dyn Denoiser,
+    images: &[f64],
+    log_p1: &dyn Fn(&[f64]) -> f64,
+    trace: Trace,
+    tolerance: Tolerance,
+) -> Result<Vec<Likelihood>> {
+    let (d, count) = (path.shape().len(), path.shape().count(images)?);
+    let directions = directions(trace, d, count)?;
+    let mut denoiser = Centred { inner: denoiser, centre: path.centre() };
+    // The divergence is followed per value, so that the tolerance is one of bits per dimension.
+    let slope = |t: f64, state: &[f64]| {
+        let x = &state[..count * d];
+        let mut out = velocity(path, &mut denoiser, t, x)?;
+        out.extend(divergences(path, &mut denoiser, t, x, &directions)?.iter().map(|total| total / d as f64));
+        Ok(out)
+    };
+    let mut state: Vec<f64> = images.iter().map(|x| x - path.centre()).collect();
+    state.resize(count * (d + 1), 0.0);
+    let start = if path.sigma(0.0) > 0.0 { 0.0 } else { NEARLY_CLEAN };
+    let end = integrate(slope, (start, 1.0), state, tolerance)?;
+    let (ends, gained) = end.split_at(count * d);
+    let one = |(x1, gained): (&[f64], &f64)| {
+        let x1: Vec<f64> = x1.iter().map(|x| x + path.centre()).collect();
+        Likelihood { nats: log_p1(&x1) + gained * d as f64, x1 }
+    };
+    Ok(ends.chunks_exact(d).zip(gained).map(one).collect())
+}
+
+/// Directions v, of all images at once, such that the sum of `v^T A v` is the trace of A, or its mean.
+fn directions(trace: Trace, d: usize, count: usize) -> Result<Vec<Vec<f64>>> {
     match trace {
-        Trace::Exact => Ok((0..d).map(|i| (0..d).map(|j| f64::from(u8::from(i == j))).collect()).collect()),
+        Trace::Exact => {
+            let one = |i: usize| (0..count * d).map(|j| f64::from(u8::from(i == j % d))).collect();
+            Ok((0..d).map(one).collect())
+        }
         Trace::Hutchinson { probes: 0, .. } => {
             let remedy = "give at least one random direction";
             Err(SamplerError::Option { sampler: "likelihood", option: "the number of probes", value: 0.0, remedy })
         }
         Trace::Hutchinson { probes, seed } => {
             let scale = 1.0 / (probes as f64).sqrt();
-            let probe = |i: usize| {
-                let mut stream = Stream::numbered(seed, "hutchinson", i);
-                (0..d).map(|_| if stream.uniform() < 0.5 { -scale } else { scale }).collect()
+            let of_image = |image: usize, probe: usize| {
+                let mut stream = Stream::numbered(seed.wrapping_add(image as u64), "hutchinson", probe);
+                (0..d).map(move |_| if stream.uniform() < 0.5 { -scale } else { scale })
             };
-            Ok((0..probes).map(probe).collect())
+            Ok((0..probes).map(|probe| (0..count).flat_map(|image| of_image(image, probe)).collect()).collect())
         }
     }
 }
 
-/// div u = tr(M J) + d dsigma/sigma.
-fn divergence(path: &Path, denoiser: &mut dyn Denoiser, t: f64, x: &[f64], directions: &[Vec<f64>]) -> Result<f64> {
-    let (moment, speed) = (path.at(t)?, path.derivative(t)?);
+/// div u = tr(M J) + d dsigma/sigma, of each image.
+fn divergences(
+    path: &Path,
+    denoiser: &mut dyn Denoiser,
+    t: f64,
+    x: &[f64],
+    directions: &[Vec<f64>],
+) -> Result<Vec<f64>> {
+    let (moment, speed, d) = (path.at(t)?, path.derivative(t)?, path.shape().len());
     let rate = if speed.sigma == 0.0 { 0.0 } else { speed.sigma / moment.sigma };
     let map = LinearMap::Sum(vec![speed.map, moment.map.scaled(-rate)]);
-    let mut total = rate * x.len() as f64;
+    let mut totals = vec![rate * d as f64; x.len() / d];
     for direction in directions {
         let largest = direction.iter().fold(0f64, |m, v| m.max(v.abs()));
-        let size = DIFFERENCE / largest;
+        let size = if moment.sigma > 0.0 { DIFFERENCE * moment.sigma } else { SMALLEST_DIFFERENCE } / largest;
         let shifted = |sign: f64| -> Vec<f64> { x.iter().zip(direction).map(|(x, v)| x + sign * size * v).collect() };
         let ahead = checked_x0_hat(denoiser, &shifted(1.0), t)?;
         let behind = checked_x0_hat(denoiser, &shifted(-1.0), t)?;
         let slope: Vec<f64> = ahead.iter().zip(&behind).map(|(a, b)| (a - b) / (2.0 * size)).collect();
-        total += map.apply(path.shape(), &slope)?.iter().zip(direction).map(|(m, v)| m * v).sum::<f64>();
+        let changed = map.apply_batch(path.shape(), &slope)?;
+        for ((total, m), v) in totals.iter_mut().zip(changed.chunks_exact(d)).zip(direction.chunks_exact(d)) {
+            *total += m.iter().zip(v).map(|(m, v)| m * v).sum::<f64>();
+        }
     }
-    Ok(total)
+    Ok(totals)
 }

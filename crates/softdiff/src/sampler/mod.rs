@@ -36,7 +36,7 @@ pub use euler_maruyama::EulerMaruyama;
 pub use flow_momentum::FlowMomentum;
 pub use heun::Heun;
 pub use ihdm::Ihdm;
-pub use likelihood::{Likelihood, Trace, log_likelihood};
+pub use likelihood::{Likelihood, Trace, log_likelihood, log_likelihoods};
 pub use momentum::Momentum;
 pub use multistep::Multistep;
 pub use naive::Naive;

@@ -191,6 +191,7 @@ impl Prepared {
             batch: train.batch,
             accumulate: train.accumulate,
             recompute: train.recompute,
+            stratified: train.stratified,
             mirror: self.recipe.data.mirror,
             numbers: numbers(train.precision),
             log_every: train.log_every,

@@ -47,6 +47,8 @@ pub struct Setup<'a> {
     pub recompute: bool,
     /// Whether images are mirrored at random.
     pub mirror: bool,
+    /// Whether the times of a batch are stratified.
+    pub stratified: bool,
     /// How a GPU stores numbers.
     pub numbers: Numbers,
     /// Steps between step events.

@@ -332,7 +332,8 @@ fn step_of(setup: &Setup, batch: usize) -> Result<SoftStep, TrainError> {
         return Err(TrainError::Shape { images: text(images), network: text(square) });
     }
     let table = PathTable::new(&setup.path, TABLE_ROWS)?;
-    let (objective, noise, mirror, expected) = (&setup.objective, Noise::Drawn, setup.mirror, setup.expected);
+    let noise = if setup.stratified { Noise::Stratified } else { Noise::Drawn };
+    let (objective, mirror, expected) = (&setup.objective, setup.mirror, setup.expected);
     let (prediction, centre) = (&setup.prediction, setup.path.centre());
     let setting = Setting { path: &table, objective, prediction, centre, shape, batch, noise, mirror, expected };
     Ok(SoftStep::of(network, &setting, true, setup.recompute)?)

@@ -27,7 +27,9 @@ pub enum Metric {
     SlicedWasserstein,
     /// PSNR and SSIM of pairs of pictures, for restoration.
     Pairs,
-    /// Everything but pairs.
+    /// Bits per dimension of the reference's pictures under a model, which is given in place of the pictures.
+    Likelihood,
+    /// Everything but pairs and likelihood.
     All,
 }
 
@@ -36,7 +38,7 @@ impl Metric {
     pub fn expand(asked: &[Metric]) -> Vec<Metric> {
         let wanted = |metric: &Metric| match metric {
             Metric::All => false,
-            Metric::Pairs => asked.contains(metric),
+            Metric::Pairs | Metric::Likelihood => asked.contains(metric),
             _ => asked.contains(metric) || asked.contains(&Metric::All),
         };
         Metric::value_variants().iter().copied().filter(wanted).collect()
@@ -75,6 +77,10 @@ pub fn options(flags: &Measure, metrics: &[Metric]) -> BTreeMap<String, Value> {
             }
             Metric::FeatureMemorisation => (&["feature_memorisation"], json!({ "samples": samples })),
             Metric::Memorisation => (&["memorisation"], json!({ "samples": samples })),
+            Metric::Likelihood => {
+                let (probes, tolerance) = (flags.probes, flags.tolerance);
+                (&["bits_per_dimension"], json!({ "probes": probes, "tolerance": tolerance, "seed": seed }))
+            }
             Metric::Pairs | Metric::All => (&["psnr", "ssim"], json!({})),
         };
         options.extend(names.iter().map(|name| (name.to_string(), value.clone())));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Flags that choose and treat pictures.
 #[derive(Args)]
 pub struct SetFlags {
-    /// The generated pictures: a folder, zip, tar, npz or anything else that softdiff data reads.
+    /// The generated pictures: a folder, zip, tar, npz or anything else that softdiff data reads; for likelihood, a run or model.
     #[arg(required = true)]
     images: Option<PathBuf>,
     /// What they should look like: a data set, or statistics (.npz with mu and sigma).
@@ -91,6 +91,17 @@ impl SetFlags {
             return Err(MetricError::Sizes { left: size(&images), right: size(&reference) }.into());
         }
         Ok((images, Reference::Set(reference)))
+    }
+
+    /// The model and the pictures of a likelihood.
+    pub fn model_and_pictures(&self) -> Result<(PathBuf, Set), Failure> {
+        let [model, against] = [&self.images, &self.against].map(|path| path.clone().unwrap_or_default());
+        if Statistics::recognise(&against) {
+            let failure =
+                Failure::new(format!("{} holds statistics, and likelihood needs pictures", against.display()));
+            return Err(failure.hint("give --against the data set itself"));
+        }
+        Ok((model, self.set(&against, self.against_split.into(), self.against_limit)?))
     }
 
     fn set(&self, path: &Path, split: Split, limit: Option<u32>) -> Result<Set, Failure> {

@@ -5,6 +5,7 @@
 //! | `kind` | `"soft"` | `"soft"`, `"look-ahead"`, `"clean"`, `"one-step"` or `"noise"` |
 //! | `farthest` | `0.05` | of look-ahead: the largest step in time |
 //! | `step` | `0.01` | of one-step: the step in time, one over a whole number |
+//! | `mixture` | `0` | of soft and look-ahead: share of the clean loss that is mixed in, 0 to 1 |
 //! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"balanced"`, `"inverse-fourth"` or `"min-snr"` |
 //! | `most` | `5` | of min-snr: the largest weight |
 //! | `parametrisation` | `"residual"` | `"residual"`, `"clean"`, or `"wiener"`: what the best linear estimate leaves open |
@@ -68,8 +69,13 @@ pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Objective {
             "give path.kind ve, or vp or sub-vp with alpha linear; or objective.kind soft, which suits every path";
         r.problem("kind", message, hint);
     }
+    let mixture = match kind {
+        Kind::Soft | Kind::LookAhead { .. } => r.number("mixture", Range::Unit).unwrap_or(0.0),
+        _ => 0.0,
+    };
+    r.refuse(&kind_words, &[("mixture", "kind soft or look-ahead")]);
     r.finish();
-    Objective { kind, weight, head, precondition }
+    Objective { kind, weight, head, precondition, mixture }
 }
 
 /// Whether `C = alpha I` with alpha above 0 at all times, so that `x_0 = (x_t - sigma eta) / alpha`.
@@ -120,4 +126,8 @@ pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {
     }
     w.word("parametrisation", &PARAMETRISATIONS, &(objective.head.parametrisation, objective.precondition));
     w.word("scale", &SCALES, &objective.head.scale);
+    // Runs that were begun before there was this key keep their identity.
+    if objective.mixture > 0.0 {
+        w.value("mixture", &objective.mixture);
+    }
 }

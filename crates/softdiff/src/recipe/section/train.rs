@@ -25,6 +25,7 @@ const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), (
 /// | `batch` | `128` | images per update, 1 to 65536 |
 /// | `accumulate` | `1` | parts in which a batch is computed, each a whole fraction of it |
 /// | `recompute` | `false` | compute cheap results again for the gradients: the same result in less memory, slower |
+/// | `stratified` | `false` | draw one time in each of as many equal parts of [0, 1] as there are images in a part of the batch |
 /// | `precision` | `"bf16"` | `"f32"` or `"bf16"`, which processors compute as f32 |
 /// | `rate` | `2e-4` | learning rate after warm-up |
 /// | `beta1`, `beta2`, `epsilon` | `0.9`, `0.999`, `1e-8` | of Adam |
@@ -42,6 +43,7 @@ pub struct TrainSection {
     pub batch: usize,
     pub accumulate: usize,
     pub recompute: bool,
+    pub stratified: bool,
     pub precision: TrainPrecision,
     pub rate: f64,
     pub beta1: f64,
@@ -64,6 +66,7 @@ impl Default for TrainSection {
             batch: 128,
             accumulate: 1,
             recompute: false,
+            stratified: false,
             precision: TrainPrecision::Bf16,
             rate,
             beta1,
@@ -108,6 +111,7 @@ impl TrainSection {
             batch: r.size("batch", 1..=65_536).unwrap_or(usual.batch),
             accumulate: r.size("accumulate", 1..=65_536).unwrap_or(usual.accumulate),
             recompute: r.flag("recompute").unwrap_or(usual.recompute),
+            stratified: r.flag("stratified").unwrap_or(usual.stratified),
             precision: r.choice("precision", &PRECISIONS).unwrap_or(usual.precision),
             rate: r.number("rate", Range::Positive).unwrap_or(usual.rate),
             beta1: r.number("beta1", Range::BelowOne).unwrap_or(usual.beta1),
@@ -143,6 +147,9 @@ impl TrainSection {
         w.value("accumulate", &self.accumulate);
         if self.recompute {
             w.value("recompute", &self.recompute);
+        }
+        if self.stratified {
+            w.value("stratified", &self.stratified);
         }
         w.word("precision", &PRECISIONS, &self.precision);
         w.value("rate", &self.rate);
