@@ -210,3 +210,32 @@ fn a_run_without_scores_is_sampled_at_its_last_checkpoint() {
     let failed = softdiff(&["sample", &run, "--checkpoint", "best"]);
     assert!(text(&failed.stderr).contains("has no best checkpoint"), "{}", text(&failed.stderr));
 }
+
+#[test]
+fn choosing_the_best_by_fid_takes_the_features_of_the_reference_from_the_cache_of_eval() {
+    let Some(network) = std::env::var_os("SOFTDIFF_INCEPTION") else {
+        eprintln!("skipped: set SOFTDIFF_INCEPTION to the FID network; docs/evaluation.md says where to get it");
+        return;
+    };
+    let scratch = Scratch::new("fid-cache");
+    let (run, cache, images) = (scratch.path("run"), scratch.path("cache"), scratch.path("images.npz"));
+    let best = ["--set=checkpoint.keep_best=1", "--set=checkpoint.images=4", "--set=data.channels=rgb"];
+    let sample = ["sample", &run, "--seeds", "0..4", "--out", &images];
+    let eval = [
+        "eval",
+        &images,
+        "--against",
+        "embedded:fashion-mnist",
+        "--against-limit",
+        "64",
+        "--size",
+        "16",
+        "--channels=rgb",
+    ];
+    for arguments in [&tiny(&run, &best)[..], &sample, &eval] {
+        let mut command = support::command(arguments);
+        let output = command.env("SOFTDIFF_CACHE", &cache).env("SOFTDIFF_INCEPTION", &network).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 1, "{arguments:?}");
+    }
+}

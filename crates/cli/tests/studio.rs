@@ -251,6 +251,11 @@ fn samplers_run_side_by_side_from_one_seed_and_tasks_can_be_stopped() {
     assert_eq!(begun.status, 200, "{}", text(&begun.body));
     let (job, frames) = server.follow(&begun.json()["id"]);
     assert_eq!((&job["state"], &job["problem"]), (&json!("done"), &json!(null)));
+    assert!(
+        frames[0]["text"].as_str().is_some_and(|text| text.ends_with("at step 8, last checkpoint")),
+        "{}",
+        frames[0]
+    );
     let lane = |lane: usize| frames.iter().filter(|frame| frame["lane"] == lane).collect::<Vec<_>>();
     assert_eq!((lane(0).len(), lane(1).len()), (6, 6));
     assert_eq!(lane(0)[0]["xt"], lane(1)[0]["xt"], "the same start");

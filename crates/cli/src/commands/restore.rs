@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
-Example: a blurred picture of one's own; its blur and noise are told from the picture
+Example: a blurred picture of one's own; its blur and noise are estimated from the picture
   softdiff restore runs/first blurred.png
   softdiff restore runs/first blurred.png --level 1.5 --noise 0.01 --seeds 0..16
   softdiff restore runs/first blurred.png --boundary zero
@@ -162,7 +162,7 @@ impl Restore {
         eprintln!(
             "noise {:.4}{}",
             observation.sigma(),
-            if seen.noise_estimated { ", told from the picture" } else { "" }
+            if seen.noise_estimated { ", estimated from the picture" } else { "" }
         );
         eprintln!("entered at t = {start:.3}, {} in {steps} steps, {seconds:.1} s on {device}", section.sampler);
         if let Some(scores) = scores {

@@ -30,7 +30,7 @@ struct Order {
     model: String,
     picture: String,
     task: Task,
-    /// Pixels of blur; told from the picture if not given.
+    /// Pixels of blur; estimated from the picture if not given.
     level: Option<f64>,
     /// What a blur saw beyond the border; as for `softdiff restore` if not given.
     boundary: Option<Edge>,

@@ -57,6 +57,7 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
     let title = format!("{} in {} steps with {name}", order.samplers.join(", "), order.steps);
     studio.jobs.submit(title, move |job| {
         let model = models.open(&place)?;
+        job.show(json!({ "text": format!("{} at {}", model.name, model.stage()) }));
         let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
         let numbers = numbers(model.recipe.train.precision);
         let mut denoiser = model.denoiser(models.device()?, seeds.len(), numbers).map_err(Response::failed)?;

@@ -1,4 +1,4 @@
-//! How strong a degradation is, told from the picture alone.
+//! How strong a degradation is, estimated from the picture alone.
 
 use super::{RestoreError, Result};
 use crate::corruption::{Shape, cosine_basis};

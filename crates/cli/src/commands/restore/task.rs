@@ -21,7 +21,7 @@ pub struct TaskFlags {
     /// The corruption to undo, if not the model's own.
     #[arg(long, value_enum)]
     pub corruption: Option<Kind>,
-    /// Its strength: pixels of blur or motion; told from the picture where it can be.
+    /// Its strength: pixels of blur or motion; estimated from the picture where it can be.
     #[arg(long, allow_negative_numbers = true)]
     pub level: Option<f64>,
     /// What the blur saw beyond the border; if not given, the mirrored image, or with --degrade what the model's blur sees.
@@ -39,7 +39,7 @@ pub struct TaskFlags {
     /// How many times smaller --degrade makes the picture to super-resolve; 4 if not given.
     #[arg(long, value_name = "N")]
     pub factor: Option<usize>,
-    /// Deviation of the noise in the picture, for values from 0 to 1; told from the picture where it can be.
+    /// Deviation of the noise in the picture, for values from 0 to 1; estimated from the picture where it can be.
     #[arg(long, allow_negative_numbers = true)]
     pub noise: Option<f64>,
 }

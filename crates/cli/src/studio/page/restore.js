@@ -66,9 +66,9 @@ function drag() {
   ["pointerup", "pointercancel"].forEach((name) => canvas.addEventListener(name, () => { from = null; }));
 }
 
-/** Only what the task needs is asked for; without a number, a blur made here is usual, another is told from the picture. */
+/** Only what the task needs is asked for; without a number, a blur made here is usual, another is estimated from the picture. */
 function ask() {
-  form.elements.level.placeholder = form.elements.degrade.checked ? "1.5" : "told from it";
+  form.elements.level.placeholder = form.elements.degrade.checked ? "1.5" : "estimated from it";
   for (const part of form.querySelectorAll("[data-task]")) {
     part.hidden = part.dataset.task !== form.elements.task.value;
     part.querySelectorAll("input").forEach((input) => { input.disabled = part.hidden; });

@@ -18,6 +18,10 @@ function look(index) {
 }
 
 function show(frame) {
+  if (frame.text) {
+    $("sample-lanes").append(element("p", { className: "full facts" }, frame.text));
+    return;
+  }
   lanes[frame.lane].frames.push(frame);
   const most = Math.max(...lanes.map(({ frames }) => frames.length)) - 1;
   const scrub = $("sample-scrub");
