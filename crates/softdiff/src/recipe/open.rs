@@ -14,8 +14,8 @@ impl Recipe {
     }
 
     /// Reads the `config.toml` of a run or model. Where an earlier version wrote it without a key that has been added since,
-    /// it keeps the meaning it had: "simultaneous" without `start` begins its corruption at 0, and "vp" and "sub-vp" without
-    /// `centred` are not centred.
+    /// it keeps the meaning it had: "simultaneous" without `start` begins its corruption at 0, "vp" and "sub-vp" without
+    /// `centred` are not centred, and images are not turned by an EXIF orientation where `exif` is absent.
     pub fn saved(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
         Recipe::parse_saved(&read_text(path)?, &path.display().to_string(), sets)
     }
@@ -24,8 +24,12 @@ impl Recipe {
     pub fn parse_saved(text: &str, origin: &str, sets: &[String]) -> Result<Recipe, RecipeError> {
         let document = Document::parse(text, origin, &[])?;
         let problems = Problems::new(&document);
-        let section = Reader::new(&document, &problems).table("path");
+        let reader = Reader::new(&document, &problems);
+        let (section, data) = (reader.table("path"), reader.table("data"));
         let mut all = Vec::new();
+        if !data.has("exif") {
+            all.push("data.exif=false".to_owned());
+        }
         let kind = section.text("kind");
         if kind.as_deref() == Some("simultaneous") && !section.has("start") {
             all.push("path.start=0".to_owned());

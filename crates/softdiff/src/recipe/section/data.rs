@@ -9,8 +9,6 @@ const SPLITS: [(&str, Split); 3] = [("train", Split::Train), ("test", Split::Tes
 const CHANNELS: [(&str, Option<usize>); 3] = [("auto", None), ("grey", Some(1)), ("rgb", Some(3))];
 const ON_BAD: [(&str, OnBad); 2] = [("fail", OnBad::Fail), ("skip", OnBad::Skip)];
 const AUTO: &str = "auto";
-/// All other keys.
-const KEYS: [&str; 8] = ["source", "split", "size", "crop", "channels", "mirror", "limit", "on_bad"];
 
 /// `[data]`.
 ///
@@ -24,7 +22,7 @@ const KEYS: [&str; 8] = ["source", "split", "size", "crop", "channels", "mirror"
 /// | `mirror` | `true` | mirror pictures left to right at random |
 /// | `limit` | `false` | only the first so many |
 /// | `on_bad` | `"fail"` | `"fail"` or `"skip"` pictures that cannot be read |
-/// | `exif` | `true` | turn pictures upright as their EXIF orientation says; false takes them as stored |
+/// | `exif` | `true` | turn pictures upright as their EXIF orientation says; `false` takes them as stored, as do runs saved before this key existed |
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct DataSection {
@@ -61,8 +59,6 @@ impl DataSection {
                 None
             }
         });
-        // A recipe with every key but this was written by a version that took pictures as stored.
-        let before_exif = KEYS.iter().all(|key| r.has(key));
         let off = |value: Option<Option<u64>>| value.flatten().and_then(|value| usize::try_from(value).ok());
         let section = DataSection {
             source: r.required("source", "name a folder, archive or file of pictures, or \"embedded:fashion-mnist\""),
@@ -73,7 +69,7 @@ impl DataSection {
             mirror: r.flag("mirror").unwrap_or(true),
             limit: off(r.whole_or_off("limit", 1..=UNLIMITED)),
             on_bad: r.choice("on_bad", &ON_BAD).unwrap_or_default(),
-            exif: r.flag("exif").unwrap_or(!before_exif),
+            exif: r.flag("exif").unwrap_or(true),
         };
         r.finish();
         section
