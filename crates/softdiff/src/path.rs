@@ -193,8 +193,8 @@ impl Path {
     }
 
     /// The noise.
-    pub fn noise(&self) -> Noise {
-        self.noise
+    pub fn noise(&self) -> &Noise {
+        &self.noise
     }
 
     /// Level of the first corruption at t.
