@@ -70,6 +70,14 @@ fn a_kernel_in_two_dimensions_is_trained_with() {
 }
 
 #[test]
+fn a_masking_model_may_see_its_mask() {
+    let scratch = Scratch::new("mask-channel");
+    let masking = ["path.corruption=", "prior=", "path.corruption.kind=masking", "path.corruption.order=spiral"];
+    let run = goes_all_the_way(&scratch, "run", &[&masking[..], &["network.mask_channel=true"]].concat());
+    assert!(std::fs::read_to_string(format!("{run}/config.toml")).unwrap().contains("mask_channel = true"));
+}
+
+#[test]
 fn levels_and_noise_chosen_together_are_shown_trained_and_plotted() {
     let scratch = Scratch::new("joint");
     let (joint, strip) = (scratch.path("joint.json"), scratch.path("strip.png"));

@@ -1,9 +1,9 @@
 //! A network as a [`Denoiser`]: the clean prediction of any number of images, on any device.
 
-use crate::corruption::Shape;
+use crate::corruption::{LinearMap, Shape};
 use crate::network::{UNetConfig, unet};
 use crate::objective::Head;
-use crate::path::Path;
+use crate::path::{Moment, Path};
 use crate::sampler::{Denoiser, Result, SamplerError};
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::device::Evaluator;
@@ -44,6 +44,7 @@ pub struct NetworkDenoiser {
     head: Head,
     condition: Condition,
     path: Arc<Path>,
+    sees_mask: bool,
     evaluations: u64,
 }
 
@@ -59,9 +60,11 @@ impl NetworkDenoiser {
             Condition::Time => network.condition_on_time(&mut graph, t)?,
             Condition::LogSigma => t,
         };
-        let output = unet(&mut graph, network, x, told, false)?.output;
+        let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = unet(&mut graph, network, seen, told, false)?.output;
+        let sees_mask = network.mask_channel;
         let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
-        Ok(NetworkDenoiser { run, output, batch, shape, head, condition, path, evaluations: 0 })
+        Ok(NetworkDenoiser { run, output, batch, shape, head, condition, path, sees_mask, evaluations: 0 })
     }
 
     /// Other weights for the same network.
@@ -81,7 +84,10 @@ impl Denoiser for NetworkDenoiser {
         if xt.is_empty() || !xt.len().is_multiple_of(size) {
             return Err(SamplerError::Size { what: "the images", found: xt.len(), expected: size });
         }
-        let sigma = self.path.at(t)?.sigma;
+        let Moment { map, sigma } = self.path.at(t)?;
+        if self.sees_mask {
+            self.run.set("mask", &mask_of(&map, self.shape)?)?;
+        }
         let told = match self.condition {
             Condition::Time => t,
             Condition::LogSigma => sigma.ln(),
@@ -102,4 +108,11 @@ impl Denoiser for NetworkDenoiser {
         }
         Ok(x0_hat)
     }
+}
+
+/// What a map leaves of a white image, one value per pixel: the channel that a network with `mask_channel` sees.
+pub(super) fn mask_of(map: &LinearMap, shape: Shape) -> Result<Vec<f32>> {
+    let left = map.apply(shape, &vec![1.0; shape.len()])?;
+    let mean = |pixel: &[f64]| (pixel.iter().sum::<f64>() / shape.channels as f64) as f32;
+    Ok(left.chunks_exact(shape.channels).map(mean).collect())
 }

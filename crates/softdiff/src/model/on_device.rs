@@ -1,6 +1,6 @@
 //! Sampling as a graph: prediction and update in one run, x_t stays on the device.
 
-use super::denoiser::{Condition, Predictor};
+use super::denoiser::{Condition, Predictor, mask_of};
 use crate::corruption::{LinearMap, MapProgram};
 use crate::network::unet;
 use crate::path::Path;
@@ -20,6 +20,7 @@ pub struct GraphSampler {
     batch: usize,
     path: Arc<Path>,
     condition: Condition,
+    sees_mask: bool,
 }
 
 impl GraphSampler {
@@ -55,7 +56,8 @@ impl GraphSampler {
             Condition::Time => network.condition_on_time(&mut g, t)?,
             Condition::LogSigma => t,
         };
-        let output = unet(&mut g, network, x, told, false)?.output;
+        let seen = network.seen(&mut g, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = unet(&mut g, network, seen, told, false)?.output;
         let x0_hat = head.emit(&mut g, output, x, sigma)?;
         let change = g.sub(x0_hat, previous)?;
         let extrapolated = g.mul(change, ahead)?;
@@ -71,7 +73,8 @@ impl GraphSampler {
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition })
+        let sees_mask = network.mask_channel;
+        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, sees_mask })
     }
 
     /// Images at a time.
@@ -141,6 +144,9 @@ impl GraphSampler {
             Condition::LogSigma => at.sigma.ln(),
         };
         self.run.set("t", &vec![told as f32; self.batch])?;
+        if self.sees_mask {
+            self.run.set("mask", &mask_of(&at.map, self.path.shape())?)?;
+        }
         let Blend { drawn, kept, fresh, base, ahead } = *blend;
         let numbers = [("drawn", drawn), ("kept", kept), ("fresh", fresh), ("base", base), ("ahead", ahead)];
         for (name, value) in numbers.into_iter().chain([("sigma", at.sigma)]) {

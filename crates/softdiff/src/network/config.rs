@@ -31,6 +31,7 @@ pub enum Embedding {
 /// | `pyramid` | true | feed the downsampled image to every level ("progressive input, residual") |
 /// | `fir` | 1, 3, 3, 1 | smoothing filter of up- and downsampling; 0, 1, 1, 0 is averaging and repetition |
 /// | `unit_range` | true | images are in [0, 1] and the network maps them to [-1, 1] |
+/// | `mask_channel` | false | one more channel goes in: what the corruption leaves of a white image, the mask of a masking |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -47,6 +48,8 @@ pub struct UNetConfig {
     pub pyramid: bool,
     pub fir: [f64; 4],
     pub unit_range: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mask_channel: bool,
 }
 
 /// A network that cannot be built, and why.
@@ -75,6 +78,7 @@ impl UNetConfig {
             pyramid: true,
             fir: [1.0, 3.0, 3.0, 1.0],
             unit_range: true,
+            mask_channel: false,
         }
     }
 
@@ -149,6 +153,11 @@ impl UNetConfig {
             return fail("embedding", format!("a Fourier scale of {scale} is not a positive number"));
         }
         Ok(())
+    }
+
+    /// Channels that go in.
+    pub fn input_channels(&self) -> usize {
+        self.image_channels + usize::from(self.mask_channel)
     }
 
     /// Features of each level.

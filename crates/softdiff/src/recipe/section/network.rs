@@ -35,6 +35,7 @@ const PRESETS: [(&str, Preset); 3] =
 /// | `pyramid` | | feed the downsampled image to every level |
 /// | `fir` | | four taps of the resampling filter |
 /// | `unit_range` | `true` | map images from [0, 1] to [-1, 1] first |
+/// | `mask_channel` | `false` | show the network, as one more channel, what the corruption leaves of a white image: the mask of a masking |
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct NetworkSection {
@@ -49,6 +50,7 @@ pub struct NetworkSection {
     pub pyramid: bool,
     pub fir: [f64; 4],
     pub unit_range: bool,
+    pub mask_channel: bool,
 }
 
 impl NetworkSection {
@@ -65,6 +67,7 @@ impl NetworkSection {
             pyramid,
             fir,
             unit_range,
+            mask_channel,
             ..
         } = match preset {
             Preset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
@@ -83,6 +86,7 @@ impl NetworkSection {
             pyramid,
             fir,
             unit_range,
+            mask_channel,
         }
     }
 
@@ -101,6 +105,7 @@ impl NetworkSection {
             pyramid: self.pyramid,
             fir: self.fir,
             unit_range: self.unit_range,
+            mask_channel: self.mask_channel,
         }
     }
 
@@ -124,6 +129,7 @@ impl NetworkSection {
             pyramid: r.flag("pyramid").unwrap_or(usual.pyramid),
             fir: read_fir(r).unwrap_or(usual.fir),
             unit_range: r.flag("unit_range").unwrap_or(usual.unit_range),
+            mask_channel: r.flag("mask_channel").unwrap_or(usual.mask_channel),
         };
         if !section.channels.is_multiple_of(4) {
             let message = format!("network.channels is {}", section.channels);
@@ -159,6 +165,10 @@ impl NetworkSection {
         w.value("pyramid", &self.pyramid);
         w.value("fir", self.fir.as_slice());
         w.value("unit_range", &self.unit_range);
+        // Runs that were begun before there was this key keep their identity.
+        if self.mask_channel {
+            w.value("mask_channel", &self.mask_channel);
+        }
     }
 }
 
