@@ -68,3 +68,32 @@ fn a_kernel_in_two_dimensions_is_trained_with() {
     let map = format!("path.corruption.map={map:?}");
     goes_all_the_way(&scratch, "run", &["path.corruption=", "path.corruption.kind=custom", &map]);
 }
+
+#[test]
+fn a_masking_model_may_see_its_mask() {
+    let scratch = Scratch::new("mask-channel");
+    let masking = ["path.corruption=", "prior=", "path.corruption.kind=masking", "path.corruption.order=spiral"];
+    let run = goes_all_the_way(&scratch, "run", &[&masking[..], &["network.mask_channel=true"]].concat());
+    assert!(std::fs::read_to_string(format!("{run}/config.toml")).unwrap().contains("mask_channel = true"));
+}
+
+#[test]
+fn levels_and_noise_chosen_together_are_shown_trained_and_plotted() {
+    let scratch = Scratch::new("joint");
+    let (joint, strip) = (scratch.path("joint.json"), scratch.path("strip.png"));
+    let small = ["--images", "64", "--candidates", "32", "--knots", "6", "--resamplings", "1", "--out", &joint];
+    let printed =
+        done(&[&["schedule", &pictures(&scratch), "--method", "joint", "--largest", "4"], &small[..]].concat());
+    assert!(printed.contains("sigma") && printed.lines().count() == 8, "{printed}");
+    let flags = ["--largest", "4", "--schedule", &joint, "--steps", "6", "--out", &strip, "--json"];
+    let shown: Value = serde_json::from_str(&done(&[&["corrupt", &pictures(&scratch)], &flags[..]].concat())).unwrap();
+    let made: Value = serde_json::from_slice(&support::bytes(&joint)).unwrap();
+    for k in 0..6 {
+        assert_eq!(shown["shown"][k]["sigma"], made["sigmas"][k]);
+    }
+    let run = goes_all_the_way(&scratch, "run", &["schedule.method=joint", "schedule.noise_levels=6"]);
+    let made: Value = serde_json::from_slice(&support::bytes(format!("{run}/schedule.json"))).unwrap();
+    assert_eq!((made["knots"].as_array().unwrap().len(), made["sigmas"].as_array().unwrap().len()), (8, 8));
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    assert!(page.contains("Noise and level of the corruption together"), "the report plots both");
+}

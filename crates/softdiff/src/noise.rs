@@ -1,5 +1,6 @@
 //! Noise levels over time: `sigma_t` of Soft Diffusion, Eq. 4, with derivatives.
 
+use crate::curve::Curve;
 use std::f64::consts::FRAC_PI_2;
 
 /// Share of the time in which the paper's diffusion only adds noise: "less than 20 %" (section 4).
@@ -95,7 +96,7 @@ impl Alpha {
 }
 
 /// The standard deviation of the noise over time.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Noise {
     /// Always the same.
@@ -124,6 +125,10 @@ pub enum Noise {
         /// What is kept of the image.
         alpha: Alpha,
     },
+    /// Through knots of its own, chosen together with the levels of the corruption ([`crate::schedule::JointGrid`]). A
+    /// schedule's file has the knots.
+    #[serde(skip)]
+    Curve(Curve),
 }
 
 impl Noise {
@@ -146,6 +151,9 @@ impl Noise {
             Noise::Geometric { until, .. } if !(until > 0.0 && until <= 1.0) => {
                 fail("the end of the first stage", until, "give a time above 0 and up to 1, such as 0.18")
             }
+            Noise::Curve(ref curve) if curve.range().0 < 0.0 => {
+                fail("the first knot", curve.range().0, "give standard deviations from 0 on")
+            }
             Noise::VariancePreserving { alpha } | Noise::SubVariancePreserving { alpha } => alpha.check(),
             _ => Ok(()),
         }
@@ -162,6 +170,7 @@ impl Noise {
                     smallest * (largest / smallest).powf(t / until)
                 }
             }
+            Noise::Curve(ref curve) => curve.value(t),
             Noise::VariancePreserving { alpha } => alpha.lost_variance(t).sqrt(),
             Noise::SubVariancePreserving { alpha } => alpha.lost_variance(t),
         }
@@ -180,6 +189,7 @@ impl Noise {
                     2.0 * self.sigma(t).powi(2) * (largest / smallest).ln() / until
                 }
             }
+            Noise::Curve(ref curve) => 2.0 * curve.value(t) * curve.derivative(t),
             Noise::VariancePreserving { alpha } => {
                 let (value, slope) = alpha.at(t);
                 -2.0 * value * slope
@@ -201,6 +211,7 @@ impl Noise {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::curve::Interpolation;
 
     fn every_noise() -> Vec<Noise> {
         vec![
@@ -210,6 +221,8 @@ mod tests {
             Noise::VariancePreserving { alpha: Alpha::LINEAR },
             Noise::VariancePreserving { alpha: Alpha::COSINE },
             Noise::SubVariancePreserving { alpha: Alpha::LINEAR },
+            Noise::Curve(Curve::uniform(vec![0.01, 0.02, 0.05, 0.05, 0.1], Interpolation::Linear).unwrap()),
+            Noise::Curve(Curve::uniform(vec![0.01, 0.02, 0.05, 0.1], Interpolation::MonotoneCubic).unwrap()),
         ]
     }
 
@@ -261,6 +274,7 @@ mod tests {
             Noise::Geometric { smallest: 0.01, largest: 0.1, until: 0.0 },
             Noise::VariancePreserving { alpha: Alpha::Linear { beta_min: 20.0, beta_max: 0.1 } },
             Noise::SubVariancePreserving { alpha: Alpha::Cosine { offset: -1.0 } },
+            Noise::Curve(Curve::straight(-0.1, 0.1).unwrap()),
         ];
         for noise in bad {
             assert!(noise.check().unwrap_err().to_string().contains("; "), "{noise:?}");

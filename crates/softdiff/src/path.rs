@@ -223,6 +223,11 @@ impl Path {
         self.unit * self.noise.sigma(t)
     }
 
+    /// The noise.
+    pub fn noise(&self) -> &Noise {
+        &self.noise
+    }
+
     /// Level of the first corruption at t.
     pub fn level(&self, t: f64) -> Result<f64, PathError> {
         Ok(self.stages[0].1.at(check_time(t)?).0)

@@ -3,12 +3,19 @@
 use softdiff::corruption::*;
 use softdiff::curve::{Curve, Interpolation};
 use softdiff::engine::cpu::Executor;
+use softdiff::engine::cuda::Numbers;
+use softdiff::engine::{Device, Scalar};
 use softdiff::engine::{Graph, Params, Plan};
 use softdiff::linalg::Matrix;
+use softdiff::model::{Condition, NetworkDenoiser, Predictor};
+use softdiff::network::UNetConfig;
 use softdiff::noise::Noise;
+use softdiff::objective::{Objective, Prediction};
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
-use softdiff::train::{EmittedPath, PathTable, TABLE_ROWS, TableError};
+use softdiff::sampler::Denoiser;
+use softdiff::train::{EmittedPath, Noise as Draws, PathTable, Setting, SoftStep, TABLE_ROWS, TableError};
+use std::sync::Arc;
 
 fn staged(stages: Vec<(Box<dyn Corruption>, Curve)>) -> Path {
     let level = |curve| LevelSchedule::Curve { curve, start: 0.18 };
@@ -125,4 +132,76 @@ fn a_table_that_is_too_large_or_too_short_is_refused() {
     assert!(matches!(error, TableError::TooLarge { .. }) && error.to_string().contains("data.size"), "{error}");
     let small = staged(vec![(blur(Shape::new(4, 4, 1)), line())]);
     assert!(matches!(PathTable::new(&small, 1), Err(TableError::Rows(1))));
+}
+
+/// Every weight far from zero, so that every input matters.
+fn any_weights(graph: &Graph) -> Params<f32> {
+    let mut params = Params::zeros(graph);
+    for (index, spec) in params.specs().to_vec().iter().enumerate() {
+        let count: usize = spec.shape.iter().product();
+        let values = Stream::numbered(3, "weights", index).normals(count);
+        let values: Vec<f32> = values.iter().map(|v| (0.3 * v) as f32).collect();
+        params.set(&spec.name, &spec.shape, &values).unwrap();
+    }
+    params
+}
+
+#[test]
+fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sampling() {
+    let shape = Shape::new(8, 8, 1);
+    let line = || Curve::straight(0.0, 1.0).unwrap();
+    let path = Arc::new(staged(vec![(Box::new(Masking::new(shape, ErasureOrder::Spiral)), line())]));
+    let config = UNetConfig { mask_channel: true, ..UNetConfig::small(8, 1, 8, &[1, 2]) };
+    let (graph, net) = config.graph(1).unwrap();
+    let params = any_weights(&graph);
+    let mut stream = Stream::new(9, "mask channel");
+    let (t, x0, z) = (0.6, stream.normals(shape.len()), stream.normals(shape.len()));
+    let softdiff::path::Moment { map, sigma } = path.at(t).unwrap();
+    let xt = path.diffuse(&x0, t, &z).unwrap();
+
+    // The network by hand, the mask beside every pixel.
+    let mask = map.apply(shape, &vec![1.0; shape.len()]).unwrap();
+    let beside: Vec<f32> = xt.iter().zip(&mask).flat_map(|(x, m)| [*x as f32, *m as f32]).collect();
+    let mut run = Executor::<f32>::new(Plan::new(&graph, &[net.output]).unwrap());
+    run.set("x", &beside).unwrap();
+    run.set("condition", &[(999.0 * t) as f32]).unwrap();
+    run.run(&params, 0, 0).unwrap();
+    let output: Vec<f64> = run.get(net.output).unwrap().iter().map(|v| v.to_f64()).collect();
+    let by_hand: Vec<f64> = xt.iter().zip(&output).map(|(x, f)| x + sigma * f).collect();
+
+    let (prediction, condition) = (Prediction::PAPER, Condition::Time);
+    let predictor =
+        Predictor { network: &config, params: &params, prediction: prediction.clone(), condition, path: path.clone() };
+    let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, 1, Numbers::F32).unwrap();
+    let x0_hat = denoiser.x0_hat(&xt, t).unwrap();
+    assert!(x0_hat.iter().zip(&by_hand).all(|(a, b)| (a - b).abs() < 1e-4), "{x0_hat:?} {by_hand:?}");
+    // The mask matters: a white one gives another prediction.
+    run.set("x", &xt.iter().flat_map(|x| [*x as f32, 1.0]).collect::<Vec<f32>>()).unwrap();
+    run.run(&params, 0, 0).unwrap();
+    assert!(run.get(net.output).unwrap().iter().zip(&output).any(|(a, b)| (a.to_f64() - b).abs() > 1e-2));
+
+    let table = PathTable::new(&path, TABLE_ROWS).unwrap();
+    let (objective, noise) = (&Objective::PAPER, Draws::Inputs);
+    let setting = Setting {
+        path: &table,
+        objective,
+        prediction: &prediction,
+        centre: 0.0,
+        shape,
+        batch: 1,
+        noise,
+        mirror: false,
+        expected: None,
+    };
+    let step = SoftStep::of(&config, &setting, false, false).unwrap();
+    let mut run = Executor::<f32>::new(Plan::new(&step.graph, &[step.loss]).unwrap());
+    let single = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
+    for (name, values) in [("x0", &x0[..]), ("z", &z), ("t", &[t])] {
+        run.set(name, &single(values)).unwrap();
+    }
+    run.run(&params, 0, 0).unwrap();
+    let loss = run.get(step.loss).unwrap()[0].to_f64();
+    let squares = x0.iter().zip(&by_hand).zip(&mask).map(|((x, h), m)| (m * (h - x)).powi(2));
+    let expected = 0.5 * squares.sum::<f64>() / (sigma * sigma);
+    assert!((loss / expected - 1.0).abs() < 1e-3, "{loss} not {expected}");
 }

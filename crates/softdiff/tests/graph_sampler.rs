@@ -104,7 +104,15 @@ fn a_sampler_as_numbers_is_its_step() {
 
 #[test]
 fn the_graph_gives_the_images_of_the_loop() {
-    let network = UNetConfig::small(8, 1, 8, &[1, 2]);
+    graph_and_loop_agree(UNetConfig::small(8, 1, 8, &[1, 2]));
+}
+
+#[test]
+fn a_network_that_sees_the_mask_sees_it_in_the_graph_as_in_the_loop() {
+    graph_and_loop_agree(UNetConfig { mask_channel: true, ..UNetConfig::small(8, 1, 8, &[1, 2]) });
+}
+
+fn graph_and_loop_agree(network: UNetConfig) {
     let mut params = Params::initialise(&network.graph(1).unwrap().0, 5);
     // A network just initialised answers 0, whatever it is told.
     let weights = params.trainable_mut().flatten().enumerate();

@@ -79,6 +79,27 @@ fn a_composition_keeps_the_levels_of_each_part_in_its_own_share_of_the_way() {
     assert_eq!(recipe.prior.kind(), "noise");
 }
 
+#[test]
+fn a_joint_schedule_gives_the_path_noise_of_its_own() {
+    let changes = ["schedule.method=joint", "schedule.metric=", "schedule.images=20", "schedule.candidates=30"];
+    let recipe = Recipe::builtin("cifar10-blur", &sets(&[&changes[..], &["schedule.knots=9"]].concat())).unwrap();
+    assert_eq!(Recipe::parse(&recipe.to_toml(), "config.toml", &[]).unwrap(), recipe);
+    assert!(
+        Recipe::builtin("cifar10-blur", &sets(&["schedule.method=joint"])).unwrap_err().to_string().contains("metric")
+    );
+    let shape = Shape::new(8, 8, 3);
+    let images: Vec<f64> = (0..20 * shape.len()).map(|i| (i * 7919 % 256) as f64 / 255.0).collect();
+    let corruption = recipe.corruption(shape).unwrap().unwrap();
+    let request = recipe.schedule_request(&*corruption, "test images").unwrap().unwrap();
+    let schedule = plan(&*corruption, &images, &request, &|_, _| {}).unwrap();
+    let path = recipe.path(shape, Some(&schedule)).unwrap();
+    for (k, (level, sigma)) in schedule.knots.iter().zip(schedule.sigmas.as_ref().unwrap()).enumerate() {
+        let t = k as f64 / 8.0;
+        assert!((path.level(t).unwrap() - level).abs() < 1e-12 && (path.at(t).unwrap().sigma - sigma).abs() < 1e-12);
+    }
+    assert!(matches!(recipe.path(shape, None), Err(BuildError::NeedsSchedule { method: "joint" })));
+}
+
 /// score_sde: sigma_max 50 for CIFAR-10 (configs/ve/cifar10_ncsnpp_continuous.py), 90 for CelebA-64 (configs/ve/celeba_ncsnpp.py).
 #[test]
 fn ve_and_the_matched_pace_have_score_sdes_largest_noise_for_the_size_of_the_images() {

@@ -214,6 +214,43 @@ fn matched_errors_grow_with_time_as_those_of_ve_whatever_the_metric_and_the_nois
 }
 
 #[test]
+fn levels_and_noise_chosen_together_have_just_the_knots_asked_for_and_nearly_even_hops() {
+    let (shape, pictures) = small_pictures();
+    let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
+    let method = Method::Joint { max_hop: 0.0, smallest: 0.01, largest: 0.1, noise_levels: 20 };
+    let schedule = plan(&blur, &pictures, &request(Metric::Paired, method), &|_, _| {}).unwrap();
+    let sigmas = schedule.sigmas.clone().unwrap();
+    assert_eq!((schedule.knots.len(), sigmas.len(), schedule.hops.len()), (12, 12, 11));
+    assert_eq!((schedule.knots[0], schedule.knots[11], sigmas[0], sigmas[11]), (0.01, 5.0, 0.01, 0.1));
+    assert!(sigmas.windows(2).all(|pair| pair[0] <= pair[1]));
+    // Each hop is what the images and their noise move, images and noise being the same at both ends.
+    let images = 48.0;
+    let chosen: Vec<f64> = {
+        let mut order = softdiff::random::Stream::new(7, "images of a schedule").permutation(128);
+        order.truncate(48);
+        order.sort_unstable();
+        order.iter().flat_map(|&i| pictures[i * shape.len()..(i + 1) * shape.len()].to_vec()).collect()
+    };
+    let at = |k: usize| blur.at(schedule.knots[k]).unwrap().apply_batch(shape, &chosen).unwrap();
+    for (k, hop) in schedule.hops.iter().enumerate() {
+        let squares: f64 = at(k).iter().zip(&at(k + 1)).map(|(a, b)| (a - b).powi(2)).sum();
+        let noise = shape.len() as f64 * (sigmas[k + 1] - sigmas[k]).powi(2);
+        assert!((hop - (squares / images + noise).sqrt()).abs() < 1e-9, "{k}");
+    }
+    let longest = schedule.hops.iter().copied().fold(0.0, f64::max);
+    assert!(longest < 1.4 * schedule.path_cost / 11.0, "{:?}", schedule.hops);
+    let read = Schedule::from_json(schedule.to_json().as_bytes()).unwrap();
+    assert_eq!(read, schedule);
+    let timing = read.timing(Timing::PAPER).unwrap();
+    for (k, sigma) in sigmas.iter().enumerate() {
+        assert!((timing.noise.sigma(k as f64 / 11.0) - sigma).abs() < 1e-15);
+    }
+    let mut short = schedule.clone();
+    short.sigmas = Some(vec![0.1]);
+    assert!(Schedule::from_json(short.to_json().as_bytes()).unwrap_err().contains("1 noise levels"));
+}
+
+#[test]
 fn schedules_of_earlier_versions_still_load_with_the_same_hash() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
@@ -221,6 +258,7 @@ fn schedules_of_earlier_versions_still_load_with_the_same_hash() {
     let schedule = plan(&blur, &pictures, &request(Metric::Paired, method), &|_, _| {}).unwrap();
     let mut before: serde_json::Value = serde_json::from_str(&schedule.to_json()).unwrap();
     before.as_object_mut().unwrap().remove("timing").unwrap();
+    assert!(before.get("sigmas").is_none());
     let read = Schedule::from_json(before.to_string().as_bytes()).unwrap();
     assert_eq!((read.timing.is_none(), &read.knots), (true, &schedule.knots));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&read.to_json()).unwrap(), before);

@@ -7,9 +7,9 @@ use clap::Args;
 use softdiff::corruption::Corruption;
 use softdiff::curve::Interpolation;
 use softdiff::image::grid;
-use softdiff::path::Path as DiffusionPath;
+use softdiff::path::{LevelSchedule, Path as DiffusionPath};
 use softdiff::random::Stream;
-use softdiff::schedule::{Schedule, usual_candidates};
+use softdiff::schedule::{Schedule, Timing, usual_candidates};
 use std::path::PathBuf;
 
 /// Knots of the path when no schedule is given.
@@ -97,17 +97,17 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
 }
 
 fn path(corruption: Box<dyn Corruption>, schedule: Option<&std::path::Path>) -> Result<DiffusionPath, Failure> {
-    let (knots, interpolation) = match schedule {
-        Some(file) => {
-            let schedule = Schedule::read(file)?;
-            if schedule.corruption != corruption.describe() {
-                let made = format!("{} was made for {}", file.display(), schedule.corruption);
-                return Err(Failure::new(format!("{made}, not for {}", corruption.describe()))
-                    .hint("give the flags it was made with, or no schedule"));
-            }
-            (schedule.knots, schedule.interpolation)
-        }
-        None => (usual_candidates(&*corruption, KNOTS)?, Interpolation::Linear),
+    let Some(file) = schedule else {
+        let knots = usual_candidates(&*corruption, KNOTS)?;
+        return Ok(DiffusionPath::two_stage(corruption, knots, Interpolation::Linear)?);
     };
-    Ok(DiffusionPath::two_stage(corruption, knots, interpolation)?)
+    let schedule = Schedule::read(file)?;
+    if schedule.corruption != corruption.describe() {
+        let made = format!("{} was made for {}", file.display(), schedule.corruption);
+        return Err(Failure::new(format!("{made}, not for {}", corruption.describe()))
+            .hint("give the flags it was made with, or no schedule"));
+    }
+    let Timing { noise, start } = schedule.timing(Timing::PAPER)?;
+    let level = LevelSchedule::Curve { curve: schedule.curve()?, start };
+    Ok(DiffusionPath::new(vec![(corruption, level)], noise)?)
 }

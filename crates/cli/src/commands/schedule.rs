@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::Shape;
 use softdiff::curve::Interpolation;
+use softdiff::noise::{PAPER_LARGEST, PAPER_SMALLEST};
 use softdiff::recipe::{MATCHED_KNOTS, score_sde_largest};
 use softdiff::schedule::{Method, Metric, Request, Schedule, Timing, VarianceExploding, plan, usual_candidates};
 use std::path::PathBuf;
@@ -20,7 +21,11 @@ Example: the paper's schedule for CIFAR-10, 32 of 256 blur levels
 
 Then look at it
 
-    softdiff corrupt cifar-10-batches-bin --schedule schedule.json")]
+    softdiff corrupt cifar-10-batches-bin --schedule schedule.json
+
+Example: blur and noise chosen together
+
+    softdiff schedule cifar-10-batches-bin --method joint --out joint.json")]
 pub struct Arguments {
     /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
     #[arg(value_name = "DATA")]
@@ -57,6 +62,9 @@ pub struct Arguments {
     /// Largest noise of the diffusion whose pace `--method mse-matched` copies [default: score_sde's, 50, or 90 from 64x64 on].
     #[arg(long)]
     pace: Option<f64>,
+    /// Noise levels that `--method joint` chooses from, at equal ratios from 0.01 to 0.1.
+    #[arg(long, default_value_t = 24, value_name = "COUNT")]
+    noise_levels: usize,
     /// How levels run between knots.
     #[arg(long, value_enum, default_value_t = Between::Linear)]
     interpolation: Between,
@@ -87,6 +95,7 @@ enum MethodName {
     ShortestPath,
     EqualArcLength,
     MseMatched,
+    Joint,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -152,25 +161,35 @@ fn method(arguments: &Arguments, shape: Shape) -> Method {
     match arguments.method {
         MethodName::ShortestPath => Method::ShortestPath { max_hop: 0.0 },
         MethodName::EqualArcLength => Method::EqualArcLength,
+        MethodName::Joint => Method::Joint {
+            max_hop: 0.0,
+            smallest: PAPER_SMALLEST,
+            largest: PAPER_LARGEST,
+            noise_levels: arguments.noise_levels,
+        },
         MethodName::MseMatched => {
             let pace = VarianceExploding {
-                smallest: softdiff::noise::PAPER_SMALLEST,
+                smallest: PAPER_SMALLEST,
                 largest: arguments.pace.unwrap_or(score_sde_largest(Some(shape.height.max(shape.width)))),
             };
-            Method::MseMatched { pace, sigma: softdiff::noise::PAPER_LARGEST }
+            Method::MseMatched { pace, sigma: PAPER_LARGEST }
         }
     }
 }
 
 fn show(schedule: &Schedule) {
-    println!("{:>4} {:>9} {:>9} {:>12} {:>9}", "knot", "level", "hop", "equal arcs", "spread");
+    let noise = if schedule.sigmas.is_some() { format!(" {:>8}", "sigma") } else { String::new() };
+    println!("{:>4} {:>9}{noise} {:>9} {:>12} {:>9}", "knot", "level", "hop", "equal arcs", "spread");
     for (knot, level) in schedule.knots.iter().enumerate() {
         let hop = knot.checked_sub(1).map_or(String::new(), |before| format!("{:.4}", schedule.hops[before]));
         let spread = schedule.spread.as_ref().map_or(String::new(), |spread| format!("{:.4}", spread.deviation[knot]));
-        println!("{knot:>4} {level:>9.4} {hop:>9} {:>12.4} {spread:>9}", schedule.equal_arc_length[knot]);
+        let noise = schedule.sigmas.as_ref().map_or(String::new(), |sigmas| format!(" {:>8.4}", sigmas[knot]));
+        println!("{knot:>4} {level:>9.4}{noise} {hop:>9} {:>12.4} {spread:>9}", schedule.equal_arc_length[knot]);
     }
     match schedule.method {
-        Method::ShortestPath { max_hop } => println!("path cost {:.4}, max_hop {max_hop:.4}", schedule.path_cost),
+        Method::ShortestPath { max_hop } | Method::Joint { max_hop, .. } => {
+            println!("path cost {:.4}, max_hop {max_hop:.4}", schedule.path_cost)
+        }
         _ => println!("path cost {:.4}", schedule.path_cost),
     }
 }

@@ -34,7 +34,14 @@ pub fn answer(studio: &Studio, request: &Request) -> Result<Value, Response> {
         None => "This model's path has no measured schedule.".to_owned(),
     };
     let hops = model.schedule.as_ref().map_or(&[][..], |schedule| &schedule.hops);
-    charts(&model.path, hops, text)
+    let mut answer = charts(&model.path, hops, text)?;
+    if let Some((schedule, sigmas)) = model.schedule.as_ref().and_then(|one| Some((one, one.sigmas.as_ref()?))) {
+        let points = schedule.knots.iter().copied().zip(sigmas.iter().copied()).collect();
+        let series = vec![Series::new("knots", points)];
+        let joint = drawn(&Chart { x: "level".into(), y: "sigma".into(), series, ..Chart::default() });
+        answer["charts"].as_array_mut().map(|charts| charts.push(joint.into())).unwrap_or_default();
+    }
+    Ok(answer)
 }
 
 fn charts(path: &Path, hops: &[f64], text: String) -> Result<Value, Response> {

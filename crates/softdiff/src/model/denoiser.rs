@@ -1,6 +1,6 @@
 //! A network as a [`Denoiser`]: the clean prediction of any number of images, on any device.
 
-use crate::corruption::Shape;
+use crate::corruption::{LinearMap, Shape};
 use crate::network::{UNetConfig, unet};
 use crate::objective::{ObjectiveError, Prediction};
 use crate::path::Path;
@@ -62,6 +62,7 @@ pub struct NetworkDenoiser {
     prediction: Prediction,
     condition: Condition,
     path: Arc<Path>,
+    sees_mask: bool,
     evaluations: u64,
 }
 
@@ -77,9 +78,11 @@ impl NetworkDenoiser {
             Condition::Time => network.condition_on_time(&mut graph, t)?,
             Condition::LogSigma | Condition::NoiseIndex { .. } => t,
         };
-        let output = unet(&mut graph, network, x, told, false)?.output;
+        let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = unet(&mut graph, network, seen, told, false)?.output;
+        let sees_mask = network.mask_channel;
         let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
-        Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, evaluations: 0 })
+        Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
     }
 
     /// Other weights for the same network.
@@ -106,6 +109,9 @@ impl NetworkDenoiser {
             return Err(SamplerError::Size { what: "the images", found: xt.len(), expected: size });
         }
         let at = Point::on(&self.path, t)?;
+        if self.sees_mask {
+            self.run.set("mask", &mask_of(&at.map, self.shape)?)?;
+        }
         let told = self.condition.told(t, at.sigma);
         self.run.set("t", &vec![told as f32; self.batch])?;
         let mut predicted = Vec::with_capacity(xt.len());
@@ -135,4 +141,11 @@ impl Denoiser for NetworkDenoiser {
     fn one_step(&mut self, xt: &[f64], t: f64, t_next: f64) -> Result<Vec<f64>> {
         self.predict(xt, t, |prediction, output, xt, at| prediction.one_step(output, xt, at, t_next))
     }
+}
+
+/// What a map leaves of a white image, one value per pixel: the channel that a network with `mask_channel` sees.
+pub(super) fn mask_of(map: &LinearMap, shape: Shape) -> Result<Vec<f32>> {
+    let left = map.apply(shape, &vec![1.0; shape.len()])?;
+    let mean = |pixel: &[f64]| (pixel.iter().sum::<f64>() / shape.channels as f64) as f32;
+    Ok(left.chunks_exact(shape.channels).map(mean).collect())
 }

@@ -1,6 +1,6 @@
 //! Sampling as a graph: prediction and update in one run, x_t stays on the device.
 
-use super::denoiser::{Condition, Predictor};
+use super::denoiser::{Condition, Predictor, mask_of};
 use crate::corruption::{LinearMap, MapProgram};
 use crate::network::unet;
 use crate::objective::{Prediction, TimeVars};
@@ -23,6 +23,7 @@ pub struct GraphSampler {
     condition: Condition,
     prediction: Prediction,
     evaluations: u64,
+    sees_mask: bool,
 }
 
 impl GraphSampler {
@@ -61,7 +62,8 @@ impl GraphSampler {
         };
         // x is taken from the path's centre; the network sees it as it is.
         let shown = shifted(&mut g, x, path.centre())?;
-        let output = unet(&mut g, network, shown, told, false)?.output;
+        let seen = network.seen(&mut g, shown, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = unet(&mut g, network, seen, told, false)?.output;
         let alpha = match prediction {
             Prediction::Noise => Some(number(&mut g, "alpha")?),
             _ => None,
@@ -82,7 +84,8 @@ impl GraphSampler {
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0 })
+        let sees_mask = network.mask_channel;
+        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0, sees_mask })
     }
 
     /// Images at a time.
@@ -158,6 +161,9 @@ impl GraphSampler {
     fn load(&mut self, stage: &Stage, at: &Point, blend: &Blend) -> Result<()> {
         let told = self.condition.told(at.t, at.sigma);
         self.run.set("t", &vec![told as f32; self.batch])?;
+        if self.sees_mask {
+            self.run.set("mask", &mask_of(&at.map, self.path.shape())?)?;
+        }
         let Blend { drawn, kept, fresh, base, ahead } = *blend;
         let numbers = [("drawn", drawn), ("kept", kept), ("fresh", fresh), ("base", base), ("ahead", ahead)];
         for (name, value) in numbers.into_iter().chain([("sigma", at.sigma)]) {

@@ -54,6 +54,7 @@ impl TimeInput {
 /// | `fir` | 1, 3, 3, 1 | smoothing filter of up- and downsampling; 0, 1, 1, 0 is averaging and repetition |
 /// | `unit_range` | true | images are in [0, 1] and the network maps them to [-1, 1] |
 /// | `time_input` | time | what the network is told of the time |
+/// | `mask_channel` | false | one more channel goes in: what the corruption leaves of a white image, the mask of a masking |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -72,6 +73,8 @@ pub struct UNetConfig {
     pub unit_range: bool,
     #[serde(default, skip_serializing_if = "TimeInput::is_time")]
     pub time_input: TimeInput,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mask_channel: bool,
 }
 
 /// A network that cannot be built, and why.
@@ -101,6 +104,7 @@ impl UNetConfig {
             fir: [1.0, 3.0, 3.0, 1.0],
             unit_range: true,
             time_input: TimeInput::Time,
+            mask_channel: false,
         }
     }
 
@@ -175,6 +179,11 @@ impl UNetConfig {
             return fail("embedding", format!("a Fourier scale of {scale} is not a positive number"));
         }
         Ok(())
+    }
+
+    /// Channels that go in.
+    pub fn input_channels(&self) -> usize {
+        self.image_channels + usize::from(self.mask_channel)
     }
 
     /// Features of each level.

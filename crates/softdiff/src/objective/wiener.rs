@@ -37,7 +37,7 @@ pub enum WienerError {
     Path(#[from] PathError),
 }
 
-/// W_t and B_t of a path and a data set, as tables over time.
+/// W_t and B_t of a path and a data set, as tables over time. Images count from the path's centre.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wiener {
     spectrum: Spectrum,
@@ -58,15 +58,13 @@ impl Wiener {
         if found != expected {
             return Err(WienerError::Shape { found, expected });
         }
+        let centre = spectrum.transform().apply(expected, &vec![path.centre(); expected.len()]);
+        let centre = centre.map_err(PathError::from)?;
+        let mean: Vec<f64> = spectrum.mean().iter().zip(&centre).map(|(mean, centre)| mean - centre).collect();
         let mut tables = [const { Vec::new() }; 3];
         for row in 0..ROWS {
-            let t = row as f64 / (ROWS - 1) as f64;
-            let moment = path.at(t)?;
-            let mut seen = Gains::of(&moment.map, expected)?.seen(spectrum);
-            if let Some(offset) = path.offset(t)? {
-                let offset = spectrum.transform().apply(expected, &offset).map_err(PathError::from)?;
-                seen.mean.iter_mut().zip(offset).for_each(|(mean, offset)| *mean += offset);
-            }
+            let moment = path.at(row as f64 / (ROWS - 1) as f64)?;
+            let seen = Gains::of(&moment.map, expected)?.seen(spectrum, &mean);
             let sigma2 = moment.sigma * moment.sigma;
             for i in 0..expected.len() {
                 let variance = spectrum.variance()[i];
@@ -75,7 +73,7 @@ impl Wiener {
                 let skip = if total > 0.0 { covariance / total } else { 0.0 };
                 tables[0].push(skip - 1.0);
                 tables[1].push((variance - skip * covariance).max(0.0).sqrt());
-                tables[2].push(spectrum.mean()[i] - skip * seen.mean[i]);
+                tables[2].push(mean[i] - skip * seen.mean[i]);
             }
         }
         Ok(Wiener { spectrum: spectrum.clone(), tables })
@@ -202,9 +200,8 @@ impl Gains {
         })
     }
 
-    fn seen(&self, spectrum: &Spectrum) -> Seen {
-        let shape = spectrum.shape();
-        let (mean, variance) = (spectrum.mean(), spectrum.variance());
+    fn seen(&self, spectrum: &Spectrum, mean: &[f64]) -> Seen {
+        let (shape, variance) = (spectrum.shape(), spectrum.variance());
         match self {
             Gains::Diagonal(gains) => Seen {
                 gain: gains.clone(),
@@ -261,9 +258,10 @@ mod tests {
             let wiener = Wiener::new(&path, &spectrum).unwrap();
             for (row, t) in [(20, 20.0 / 256.0), (128, 0.5), (256, 1.0)] {
                 let noise = Stream::numbered(4, "noise", row).normals(images.len());
-                let xt = path.diffuse(&images, t, &noise).unwrap();
+                let centre = path.centre();
+                let xt: Vec<f64> = path.diffuse(&images, t, &noise).unwrap().iter().map(|x| x - centre).collect();
                 let x0_hat = wiener.x0_hat(&vec![0.0; xt.len()], &xt, t).unwrap();
-                let difference: Vec<f64> = x0_hat.iter().zip(&images).map(|(a, b)| a - b).collect();
+                let difference: Vec<f64> = x0_hat.iter().zip(&images).map(|(a, b)| a + centre - b).collect();
                 let mut errors = vec![0.0; SHAPE.len()];
                 for image in spectrum.transform().apply_batch(SHAPE, &difference).unwrap().chunks(SHAPE.len()) {
                     errors.iter_mut().zip(image).for_each(|(sum, e)| *sum += e * e / 4000.0);

@@ -82,6 +82,12 @@ impl Recipe {
                 let pace = VarianceExploding { smallest: PAPER_SMALLEST, largest: pace };
                 Method::MseMatched { pace, sigma: timing.noise.sigma(1.0) }
             }
+            KnotMethod::Joint { noise_levels } => Method::Joint {
+                max_hop: 0.0,
+                smallest: timing.noise.sigma(0.0),
+                largest: timing.noise.sigma(1.0),
+                noise_levels,
+            },
             _ => return Ok(None),
         };
         Ok(Some(Request {
@@ -116,7 +122,11 @@ impl Recipe {
             PathSection::TwoStage { corruption, .. } | PathSection::Simultaneous { corruption, .. } => {
                 let corruption = corruption.build(shape)?;
                 let curve = self.curve(&*corruption, schedule)?;
-                let Timing { noise, start } = self.path.timing().unwrap_or(Timing::PAPER);
+                let mut timing = self.path.timing().unwrap_or(Timing::PAPER);
+                if let Some(schedule) = schedule {
+                    timing = schedule.timing(timing)?;
+                }
+                let Timing { noise, start } = timing;
                 Path::new(vec![(corruption, LevelSchedule::Curve { curve, start })], noise)?
             }
         })

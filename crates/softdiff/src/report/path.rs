@@ -82,6 +82,17 @@ pub(super) fn schedule_section(
             "The level of corruption over time.",
             chart("level", level, false),
         )));
+        if let Some(sigmas) = &schedule.sigmas {
+            let points = schedule.knots.iter().copied().zip(sigmas.iter().copied()).collect();
+            let joint = Chart {
+                x: "level".into(),
+                y: "sigma".into(),
+                series: vec![Series::new("knots", points)],
+                ..Chart::default()
+            };
+            let caption = "Noise and level of the corruption together: the path that was chosen through both.";
+            blocks.push(Block::Figure(Figure::drawn("joint", caption, joint.svg())));
+        }
         let hops: Vec<(f64, f64)> = schedule.hops.iter().enumerate().map(|(i, h)| (i as f64 + 1.0, *h)).collect();
         let hops = Chart {
             x: "hop".into(),

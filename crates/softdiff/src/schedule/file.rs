@@ -35,6 +35,9 @@ pub struct Schedule {
     pub hops: Vec<f64>,
     /// Sum of the hops.
     pub path_cost: f64,
+    /// The noise at each knot, where it was chosen together with the level; the knots then lie at equal times from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigmas: Option<Vec<f64>>,
     /// How levels run between knots.
     pub interpolation: Interpolation,
     /// What [`Method::MseMatched`] was matched with; absent in files of versions that matched progress instead of time.
@@ -65,6 +68,18 @@ pub enum Method {
         pace: VarianceExploding,
         /// Standard deviation of the noise at t = 1.
         sigma: f64,
+    },
+    /// Levels and noise chosen together: the shortest path on a grid of both (appendix, "Noise changing throughout the
+    /// diffusion", left there as future work).
+    Joint {
+        /// The limit of one hop.
+        max_hop: f64,
+        /// Noise at t = 0.
+        smallest: f64,
+        /// Noise at t = 1.
+        largest: f64,
+        /// Noise levels to choose from, at equal ratios.
+        noise_levels: usize,
     },
 }
 
@@ -138,6 +153,12 @@ impl Schedule {
         Ok(Curve::uniform(self.knots.clone(), self.interpolation)?)
     }
 
+    /// When the corruption begins and the noise over time: the schedule's own where it has chosen them, else `usual`.
+    pub fn timing(&self, usual: Timing) -> Result<Timing, ScheduleError> {
+        let Some(sigmas) = &self.sigmas else { return Ok(usual) };
+        Ok(Timing { noise: Noise::Curve(Curve::uniform(sigmas.clone(), self.interpolation)?), start: 0.0 })
+    }
+
     /// The file's text.
     pub fn to_json(&self) -> String {
         // Only maps with keys that are no strings, and failing writers, cannot be written; there are none here.
@@ -159,6 +180,7 @@ impl Schedule {
         let text = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
         let schedule = Self::from_json(&text).map_err(fail)?;
         schedule.curve().map_err(|e| fail(e.to_string()))?;
+        schedule.timing(Timing::PAPER).map_err(|e| fail(e.to_string()))?;
         Ok(schedule)
     }
 
@@ -167,6 +189,9 @@ impl Schedule {
         let schedule: Schedule = serde_json::from_slice(text).map_err(|e| e.to_string())?;
         if schedule.format != FORMAT {
             return Err(format!("format \"{}\" is not \"{FORMAT}\"; make the schedule anew", schedule.format));
+        }
+        if let Some(sigmas) = schedule.sigmas.as_ref().filter(|sigmas| sigmas.len() != schedule.knots.len()) {
+            return Err(format!("{} noise levels do not go with {} knots", sigmas.len(), schedule.knots.len()));
         }
         if schedule.hops.len() + 1 != schedule.knots.len() {
             return Err(format!("{} hops do not join {} knots", schedule.hops.len(), schedule.knots.len()));

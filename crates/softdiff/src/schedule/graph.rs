@@ -94,17 +94,26 @@ pub fn shortest_path_of<N: Iterator<Item = usize>>(
 /// The shortest path of exactly `knots` nodes over hops of at most `max_hop`.
 pub(super) fn shortest_path_of_length(distances: &impl Distances, max_hop: f64, knots: usize) -> Option<Path> {
     let count = distances.count();
+    let next = |i: usize| (i + 1..count).filter_map(move |j| distances.within(i, j, max_hop).map(|length| (j, length)));
+    path_of_length(count, knots, next)
+}
+
+/// The same on any graph whose edges lead from lower to higher nodes: `next(i)` lists where i leads, and how far.
+pub(super) fn path_of_length<N: Iterator<Item = (usize, f64)>>(
+    count: usize,
+    knots: usize,
+    next: impl Fn(usize) -> N,
+) -> Option<Path> {
     let mut layers: Vec<Vec<Option<Label>>> = vec![vec![None; count]];
     layers[0][0] = Some(Label { cost: 0.0, squares: 0.0, hops: 0, previous: 0 });
     for layer in 1..knots {
         let mut reached: Vec<Option<Label>> = vec![None; count];
         for (i, label) in layers[layer - 1].iter().enumerate() {
             let Some(label) = label else { continue };
-            for (j, best) in reached.iter_mut().enumerate().skip(i + 1) {
-                let Some(length) = distances.within(i, j, max_hop) else { continue };
+            for (j, length) in next(i) {
                 let extended = label.extended(i, length);
-                if best.is_none_or(|best| extended.better_than(&best)) {
-                    *best = Some(extended);
+                if reached[j].is_none_or(|best| extended.better_than(&best)) {
+                    reached[j] = Some(extended);
                 }
             }
         }
@@ -116,7 +125,8 @@ pub(super) fn shortest_path_of_length(distances: &impl Distances, max_hop: f64, 
         nodes.push(layers[layer][nodes[nodes.len() - 1]]?.previous);
     }
     nodes.reverse();
-    let hops = nodes.windows(2).map(|pair| distances.within(pair[0], pair[1], max_hop)).collect::<Option<_>>()?;
+    let hop = |pair: &[usize]| next(pair[0]).find(|(j, _)| *j == pair[1]).map(|(_, length)| length);
+    let hops = nodes.windows(2).map(hop).collect::<Option<_>>()?;
     Some(Path { nodes, hops, cost })
 }
 

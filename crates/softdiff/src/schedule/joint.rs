@@ -2,7 +2,7 @@
 //! changing throughout the diffusion": "jointly selecting the blur and the noise scheduling with our framework").
 
 use super::ScheduleError;
-use super::graph::{Path, shortest_path_of};
+use super::graph::{Path, path_of_length, shortest_path_of};
 use crate::linalg::Matrix;
 
 /// Nodes (corruption level a, noise level b); edges never lower either.
@@ -64,22 +64,46 @@ impl JointGrid {
         Ok(JointPath { nodes: nodes.into_iter().map(place).collect(), hops, cost, max_hop })
     }
 
-    /// A path of `knots` nodes, by bisection on `max_hop`; of fewer where no limit gives exactly that many.
+    /// The shortest path of exactly `knots` nodes under the smallest `max_hop` that allows one, to 1e-6 of it, by bisection;
+    /// as [`super::find_knots`] on one axis.
     pub fn find_knots(&self, knots: usize) -> Result<JointPath, ScheduleError> {
-        let last = (self.corruption.rows() - 1, self.sigmas.len() - 1);
-        let (mut low, mut high) = (0.0, self.distance((0, 0), last));
-        let mut best = self.shortest_path(high)?;
-        if knots < 2 {
-            return Err(ScheduleError::Knots { knots, candidates: self.corruption.rows() * self.sigmas.len() });
+        let (rows, width) = (self.corruption.rows(), self.sigmas.len());
+        // A path that never falls takes every row and every column once at most.
+        if knots < 2 || knots > rows + width - 1 {
+            return Err(ScheduleError::Knots { knots, candidates: rows + width - 1 });
         }
-        while high - low > 1e-6 * high && best.nodes.len() != knots {
+        let whole = self.distance((0, 0), (rows - 1, width - 1));
+        let (mut low, mut high) = (0.0, 1.5 * whole / (knots - 1) as f64);
+        let mut best = self.path_of_length(high, knots);
+        while best.is_none() && high <= whole {
+            (low, high) = (high, 2.0 * high);
+            best = self.path_of_length(high, knots);
+        }
+        let mut best = best.ok_or(ScheduleError::Knots { knots, candidates: rows + width - 1 })?;
+        while high - low > 1e-6 * high {
             let middle = 0.5 * (low + high);
-            match self.shortest_path(middle) {
-                Ok(path) if path.nodes.len() <= knots => (high, best) = (middle, path),
-                _ => low = middle,
+            match self.path_of_length(middle, knots) {
+                Some(path) => (high, best) = (middle, path),
+                None => low = middle,
             }
         }
         Ok(best)
+    }
+
+    fn path_of_length(&self, max_hop: f64, knots: usize) -> Option<JointPath> {
+        let (rows, width) = (self.corruption.rows(), self.sigmas.len());
+        let place = |node: usize| (node / width, node % width);
+        let edges: Vec<Vec<(usize, f64)>> = (0..rows * width)
+            .map(|node| {
+                let (a, b) = place(node);
+                let level = (a..rows).filter(|&c| self.corruption[(a, c)] <= max_hop * max_hop);
+                let all = level.flat_map(|c| (b..width).map(move |d| (c, d)));
+                let hops = all.map(|(c, d)| (c * width + d, self.distance((a, b), (c, d))));
+                hops.filter(|&(other, hop)| other != node && hop <= max_hop).collect()
+            })
+            .collect();
+        let Path { nodes, hops, cost } = path_of_length(rows * width, knots, |node| edges[node].iter().copied())?;
+        Some(JointPath { nodes: nodes.into_iter().map(place).collect(), hops, cost, max_hop })
     }
 
     /// A limit that surely leaves a path: the longest step between neighbours of the grid.
@@ -142,8 +166,15 @@ mod tests {
     #[test]
     fn knots_are_found_and_neither_level_ever_falls() {
         let grid = grid(40, 12, &mut Stream::new(4, "joint"));
+        for knots in [2, 3, 10, 32, 51] {
+            let path = grid.find_knots(knots).unwrap();
+            assert_eq!(path.nodes.len(), knots);
+            assert_eq!((path.nodes[0], path.nodes[knots - 1]), ((0, 0), (39, 11)));
+        }
+        assert!(matches!(grid.find_knots(52), Err(ScheduleError::Knots { candidates: 51, .. })));
         let path = grid.find_knots(10).unwrap();
-        assert!(path.nodes.len() <= 10 && path.nodes.len() >= 8);
+        // Under the smallest limit there is no slack: hops are nearly even.
+        assert!(path.max_hop < 1.3 * path.cost / 9.0, "{path:?}");
         assert!(path.nodes.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1));
         assert!(path.hops.iter().all(|&hop| hop <= path.max_hop));
     }

@@ -2,7 +2,7 @@
 
 use super::file::{DataRecord, Method, Schedule, Spread, Timing};
 use super::{
-    Distances, LazyDistances, Metric, Progress, ScheduleError, equal_arc_length, find_knots, mse_matched,
+    Distances, JointGrid, LazyDistances, Metric, Progress, ScheduleError, equal_arc_length, find_knots, mse_matched,
     paired_distances,
 };
 use crate::corruption::Corruption;
@@ -46,7 +46,8 @@ pub fn plan(
     // What cannot be is said before anything is measured.
     // Matched levels lie between candidates, so there may be more of them.
     let matched = matches!(request.method, Method::MseMatched { .. });
-    if request.knots < 2 || (request.knots > request.candidates.len() && !matched) {
+    let freely = matched || matches!(request.method, Method::Joint { .. });
+    if request.knots < 2 || (request.knots > request.candidates.len() && !freely) {
         return Err(ScheduleError::Knots { knots: request.knots, candidates: request.candidates.len() });
     }
     let available = corruption.shape().count(source)?;
@@ -67,13 +68,13 @@ pub fn plan(
     let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
     let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
     let unconverged = runs.iter().map(|run| run.unconverged).sum();
-    let Chosen { method, knots, hops, equal_arc_length, .. } = runs.swap_remove(0);
+    let Chosen { method, knots, sigmas, hops, equal_arc_length, .. } = runs.swap_remove(0);
     Ok(Schedule {
         format: Schedule::current_format(),
         corruption: corruption.describe(),
         shape: corruption.shape(),
         method,
-        metric: request.metric,
+        metric: if matches!(method, Method::Joint { .. }) { Metric::Paired } else { request.metric },
         data: DataRecord {
             source: request.source.clone(),
             hash: crate::hash::to_text(hash),
@@ -85,6 +86,7 @@ pub fn plan(
         path_cost: hops.iter().sum(),
         knots,
         hops,
+        sigmas,
         interpolation: request.interpolation,
         timing: matched.then(|| request.timing.clone()),
         equal_arc_length,
@@ -104,6 +106,7 @@ fn choose(source: &[f64], length: usize, count: usize, seed: u64) -> Vec<f64> {
 struct Chosen {
     method: Method,
     knots: Vec<f64>,
+    sigmas: Option<Vec<f64>>,
     hops: Vec<f64>,
     equal_arc_length: Vec<f64>,
     unconverged: usize,
@@ -118,7 +121,7 @@ fn choose_knots(
     let candidates = &request.candidates;
     let paired = match (request.metric, request.method) {
         // A squared error is of an image and the same image, whatever distance the hops are measured by.
-        (Metric::Paired, _) | (_, Method::MseMatched { .. }) => {
+        (Metric::Paired, _) | (_, Method::MseMatched { .. } | Method::Joint { .. }) => {
             Some(paired_distances(corruption, candidates, images, progress)?)
         }
         _ => None,
@@ -126,6 +129,20 @@ fn choose_knots(
     let errors = || -> Vec<f64> {
         paired.iter().flat_map(|distances| (0..candidates.len()).map(|k| distances[(0, k)].powi(2))).collect()
     };
+    if let (Method::Joint { smallest, largest, noise_levels, .. }, Some(distances)) = (request.method, &paired) {
+        let squared = Matrix::from_fn(candidates.len(), candidates.len(), |i, j| distances[(i, j)].powi(2));
+        let sigmas = geometric(smallest, largest, noise_levels)?;
+        let found = JointGrid::new(squared, sigmas.clone(), corruption.shape().len())?.find_knots(request.knots)?;
+        let steps: Vec<f64> = (1..candidates.len()).map(|k| distances[(k - 1, k)]).collect();
+        return Ok(Chosen {
+            method: Method::Joint { max_hop: found.max_hop, smallest, largest, noise_levels },
+            knots: found.nodes.iter().map(|node| candidates[node.0]).collect(),
+            sigmas: Some(found.nodes.iter().map(|node| sigmas[node.1]).collect()),
+            hops: found.hops,
+            equal_arc_length: equal_arc_length(candidates, &steps, request.knots)?,
+            unconverged: 0,
+        });
+    }
     if let (Metric::Paired, Some(distances)) = (request.metric, &paired) {
         return choose_from(distances, &errors(), corruption, request);
     }
@@ -166,16 +183,18 @@ fn choose_from(
         distances.prepare(limit)?;
     };
     let equal = equal_arc_length(candidates, &steps, request.knots)?;
+    let sigmas = None;
     match request.method {
         Method::ShortestPath { .. } => {
             let found = find_knots(distances, request.knots)?;
             let knots = found.path.nodes.iter().map(|&node| candidates[node]).collect();
             let method = Method::ShortestPath { max_hop: found.max_hop };
-            Ok(Chosen { method, knots, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
+            Ok(Chosen { method, knots, sigmas, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::EqualArcLength => {
             let hops = hops_along(candidates, &steps, &equal)?;
-            Ok(Chosen { method: request.method, knots: equal.clone(), hops, equal_arc_length: equal, unconverged: 0 })
+            let knots = equal.clone();
+            Ok(Chosen { method: request.method, knots, sigmas, hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::MseMatched { pace, .. } => {
             let Timing { noise, start } = &request.timing;
@@ -190,9 +209,22 @@ fn choose_from(
             // A path starts at the image itself.
             knots[0] = candidates[0];
             let hops = hops_along(candidates, &steps, &knots)?;
-            Ok(Chosen { method: request.method, knots, hops, equal_arc_length: equal, unconverged: 0 })
+            Ok(Chosen { method: request.method, knots, sigmas, hops, equal_arc_length: equal, unconverged: 0 })
         }
+        // Found on a grid of both, above.
+        Method::Joint { .. } => Err(ScheduleError::Knots { knots: request.knots, candidates: candidates.len() }),
     }
+}
+
+/// Noise levels at equal ratios.
+fn geometric(smallest: f64, largest: f64, count: usize) -> Result<Vec<f64>, ScheduleError> {
+    if !(smallest > 0.0 && smallest < largest && largest.is_finite() && count >= 2) {
+        let remedy = "give at least two noise levels that rise from above 0, such as 24 from 0.01 to 0.1";
+        return Err(ScheduleError::Range { what: "the noise to choose from", from: smallest, to: largest, remedy });
+    }
+    let last = count - 1;
+    let at = |k: usize| if k == last { largest } else { smallest * (largest / smallest).powf(k as f64 / last as f64) };
+    Ok((0..count).map(at).collect())
 }
 
 /// Lengths along the chain of candidates between levels that need not be candidates.

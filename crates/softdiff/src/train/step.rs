@@ -163,6 +163,16 @@ fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: Noise) -> Result<Var> {
     g.add(x0, flipped)
 }
 
+/// What C_t leaves of a white image: `[n, height, width, 1]`.
+fn mask_of(g: &mut Graph, setting: &Setting, t: Var) -> Result<Var> {
+    let Setting { path, shape, batch, .. } = *setting;
+    let now = path.moment(g, t, shape, "mask")?;
+    let white = g.constant([batch, shape.height, shape.width, shape.channels], vec![1.0; batch * shape.len()])?;
+    let left = now.apply(g, white)?;
+    let sum = g.sum_axes(left, 3..4)?;
+    g.scale(sum, 1.0 / shape.channels as f64)
+}
+
 /// The second time of an objective; paths take a time below 0 for 0.
 fn earlier_time(g: &mut Graph, objective: &Objective, t: Var, noise: Noise) -> Result<Option<Var>> {
     let batch = g.shape(t).numel();
@@ -223,7 +233,8 @@ impl SoftStep {
         let mut correspondence = Vec::new();
         let step = StepLoss::emit(&mut graph, setting, |g, xt, t| {
             let condition = config.condition_on_time(g, t)?;
-            let net = unet(g, config, xt, condition, training)?;
+            let seen = config.seen(g, xt, |g| mask_of(g, setting, t))?;
+            let net = unet(g, config, seen, condition, training)?;
             correspondence = net.correspondence;
             Ok(net.output)
         })?;

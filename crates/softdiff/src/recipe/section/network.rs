@@ -54,6 +54,7 @@ const PRESETS: [(&str, Preset); 3] =
 /// | `fir` | | four taps of the resampling filter |
 /// | `unit_range` | `true` | map images from [0, 1] to [-1, 1] first |
 /// | `condition` | `"time"` | what the network is told besides the image; with path "ve" also `"log-sigma"` or `"noise-index"` (of 1000 levels), as score_sde's networks with Fourier and positional embedding: for `train.from` an imported one |
+/// | `mask_channel` | `false` | show the network, as one more channel, what the corruption leaves of a white image: the mask of a masking |
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct NetworkSection {
@@ -69,6 +70,7 @@ pub struct NetworkSection {
     pub fir: [f64; 4],
     pub unit_range: bool,
     pub condition: TimeCondition,
+    pub mask_channel: bool,
 }
 
 impl NetworkSection {
@@ -85,6 +87,7 @@ impl NetworkSection {
             pyramid,
             fir,
             unit_range,
+            mask_channel,
             ..
         } = match preset {
             Preset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
@@ -104,6 +107,7 @@ impl NetworkSection {
             fir,
             unit_range,
             condition: TimeCondition::Time,
+            mask_channel,
         }
     }
 
@@ -132,6 +136,7 @@ impl NetworkSection {
             fir: self.fir,
             unit_range: self.unit_range,
             time_input,
+            mask_channel: self.mask_channel,
         }
     }
 
@@ -156,6 +161,7 @@ impl NetworkSection {
             fir: read_fir(r).unwrap_or(usual.fir),
             unit_range: r.flag("unit_range").unwrap_or(usual.unit_range),
             condition: r.choice("condition", &CONDITIONS).unwrap_or_default(),
+            mask_channel: r.flag("mask_channel").unwrap_or(usual.mask_channel),
         };
         if section.condition != TimeCondition::Time && !matches!(path, PathSection::Ve { .. }) {
             let message = "network.condition is for path.kind \"ve\", whose noise is geometric in time";
@@ -198,6 +204,10 @@ impl NetworkSection {
         // The recipes of earlier runs do not have it.
         if self.condition != TimeCondition::Time {
             w.word("condition", &CONDITIONS, &self.condition);
+        }
+        // Runs that were begun before there was this key keep their identity.
+        if self.mask_channel {
+            w.value("mask_channel", &self.mask_channel);
         }
     }
 }

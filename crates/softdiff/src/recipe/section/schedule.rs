@@ -24,6 +24,11 @@ pub enum KnotMethod {
         /// The largest noise of that diffusion.
         pace: f64,
     },
+    /// Levels and noise together, as one shortest path on a grid of both.
+    Joint {
+        /// Noise levels to choose from.
+        noise_levels: usize,
+    },
     /// Straight from clean to full.
     Straight,
     /// Evenly spread as the corruption asks: in the logarithm for blurs, else straight.
@@ -39,14 +44,15 @@ pub enum KnotMethod {
 ///
 /// | key | of method | default | meaning |
 /// |---|---|---|---|
-/// | `method` | | `"shortest-path"` | `"shortest-path"`, `"equal-arc-length"`, `"mse-matched"`, `"straight"`, `"even"`, `"file"` |
+/// | `method` | | `"shortest-path"` | `"shortest-path"`, `"equal-arc-length"`, `"mse-matched"`, `"joint"`, `"straight"`, `"even"`, `"file"` |
 /// | `file` | file | required | a schedule.json |
 /// | `pace` | mse-matched | `50`, or `90` where `data.size` is 64 or more | largest noise of the diffusion whose pace is copied |
+/// | `noise_levels` | joint | `24` | noise to choose from, at equal ratios from `path.smallest` to `path.largest`; levels and noise then share knots at equal times from 0 to 1, and `path.noise_stage` or `path.start` have no effect |
 /// | `knots` | all but straight and file | `32`; mse-matched `256` | levels to choose |
 /// | `candidates` | those measured | `256` | levels to choose from |
 /// | `images` | those measured | `1024` | images to measure |
 /// | `resamplings` | those measured | `1` | choices of images over which the spread is reported |
-/// | `metric` | those measured | `"paired"` | of hops; mse-matched always matches paired errors: `"paired"`, `"exact"`, `"sinkhorn"`, `"divergence"`, `"sliced"`, `"bures"`, `"mmd"` |
+/// | `metric` | those measured but joint | `"paired"` | of hops; mse-matched always matches paired errors: `"paired"`, `"exact"`, `"sinkhorn"`, `"divergence"`, `"sliced"`, `"bures"`, `"mmd"` |
 /// | `entropy` | sinkhorn, divergence | `20` | in squared pixel distances |
 /// | `directions` | sliced | `256` | |
 /// | `bandwidth` | mmd | `15` | |
@@ -80,7 +86,8 @@ impl Default for ScheduleSection {
 
 impl ScheduleSection {
     /// The names of all methods.
-    pub const METHODS: [&str; 6] = ["shortest-path", "equal-arc-length", "mse-matched", "straight", "even", "file"];
+    pub const METHODS: [&str; 7] =
+        ["shortest-path", "equal-arc-length", "mse-matched", "joint", "straight", "even", "file"];
 
     /// Its method.
     pub fn method_name(&self) -> &'static str {
@@ -88,6 +95,7 @@ impl ScheduleSection {
             KnotMethod::ShortestPath => "shortest-path",
             KnotMethod::EqualArcLength => "equal-arc-length",
             KnotMethod::MseMatched { .. } => "mse-matched",
+            KnotMethod::Joint { .. } => "joint",
             KnotMethod::Straight => "straight",
             KnotMethod::Even => "even",
             KnotMethod::File { .. } => "file",
@@ -96,7 +104,7 @@ impl ScheduleSection {
 
     /// Whether images have to be measured.
     pub fn measures(&self) -> bool {
-        matches!(self.method, KnotMethod::ShortestPath | KnotMethod::EqualArcLength | KnotMethod::MseMatched { .. })
+        !matches!(self.method, KnotMethod::Straight | KnotMethod::Even | KnotMethod::File { .. })
     }
 
     pub(in crate::recipe) fn read(r: &Reader, seed: u64, side: Option<usize>) -> Self {
@@ -108,6 +116,7 @@ impl ScheduleSection {
             "mse-matched" => {
                 KnotMethod::MseMatched { pace: r.number("pace", Range::Positive).unwrap_or(score_sde_largest(side)) }
             }
+            "joint" => KnotMethod::Joint { noise_levels: r.size("noise_levels", 2..=256).unwrap_or(24) },
             "straight" => KnotMethod::Straight,
             "even" => KnotMethod::Even,
             "file" => KnotMethod::File { file: r.required("file", "name a schedule.json made by softdiff schedule") },
@@ -128,8 +137,11 @@ impl ScheduleSection {
             }));
             section.images = r.size("images", 1..=1_000_000).unwrap_or(section.images);
             section.resamplings = r.size("resamplings", 1..=100).unwrap_or(section.resamplings);
-            section.metric = read_metric(r, seed);
-            if section.knots > section.candidates && !matched {
+            let joint = matches!(section.method, KnotMethod::Joint { .. });
+            if !joint {
+                section.metric = read_metric(r, seed);
+            }
+            if section.knots > section.candidates && !matched && !joint {
                 let message = format!("{} knots cannot be chosen from {}", section.knots, section.candidates);
                 let key = if r.has("candidates") { "candidates" } else { "knots" };
                 r.problem(key, message, "give at least as many candidates as knots");
@@ -138,20 +150,22 @@ impl ScheduleSection {
         if !matches!(section.method, KnotMethod::File { .. }) {
             section.interpolation = r.choice("interpolation", &BETWEEN).unwrap_or_default();
         }
-        let measured = "a method that measures images: shortest-path, equal-arc-length or mse-matched";
+        let measured = "a method that measures images: shortest-path, equal-arc-length, mse-matched or joint";
+        let by_metric = "a method that has a metric: shortest-path, equal-arc-length or mse-matched";
         r.refuse(
             &format!("method \"{name}\""),
             &[
                 ("file", "method file"),
                 ("pace", "method mse-matched"),
-                ("knots", "a method that chooses levels: shortest-path, equal-arc-length, mse-matched or even"),
+                ("noise_levels", "method joint"),
+                ("knots", "a method that chooses levels: shortest-path, equal-arc-length, mse-matched, joint or even"),
                 ("candidates", measured),
                 ("images", measured),
                 ("resamplings", measured),
-                ("metric", measured),
-                ("entropy", measured),
-                ("directions", measured),
-                ("bandwidth", measured),
+                ("metric", by_metric),
+                ("entropy", by_metric),
+                ("directions", by_metric),
+                ("bandwidth", by_metric),
                 ("interpolation", "a method other than file, which brings its own"),
             ],
         );
@@ -165,6 +179,7 @@ impl ScheduleSection {
         match &self.method {
             KnotMethod::File { file } => return w.value("file", file),
             KnotMethod::MseMatched { pace } => w.value("pace", pace),
+            KnotMethod::Joint { noise_levels } => w.value("noise_levels", noise_levels),
             _ => {}
         }
         if self.method != KnotMethod::Straight {
@@ -175,6 +190,7 @@ impl ScheduleSection {
             w.value("images", &self.images);
             w.value("resamplings", &self.resamplings);
             match &self.metric {
+                _ if matches!(self.method, KnotMethod::Joint { .. }) => {}
                 Metric::Paired => w.value("metric", "paired"),
                 Metric::Exact => w.value("metric", "exact"),
                 Metric::Bures => w.value("metric", "bures"),
