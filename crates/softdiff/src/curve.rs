@@ -103,6 +103,11 @@ impl Curve {
         Self::new((0..values.len()).map(|i| i as f64 / last).collect(), values, interpolation)
     }
 
+    /// The positions of its knots, ascending.
+    pub fn positions(&self) -> &[f64] {
+        &self.positions
+    }
+
     /// The value at x.
     pub fn value(&self, x: f64) -> f64 {
         self.evaluate(x).0

@@ -212,6 +212,24 @@ impl Path {
         self.stages[0].0.shape()
     }
 
+    /// Times at which the path may have a corner: the knots of its levels and the end of its noise stage, ascending, above 0
+    /// and up to 1.
+    pub fn knot_times(&self) -> Vec<f64> {
+        let mut times = vec![1.0];
+        for (_, level) in &self.stages {
+            if let LevelSchedule::Curve { curve, start } = level {
+                times.extend(curve.positions().iter().map(|position| start + (1.0 - start) * position));
+            }
+        }
+        if let Noise::Geometric { until, .. } = self.noise {
+            times.push(until);
+        }
+        times.retain(|&t| t > 1e-9 && t <= 1.0);
+        times.sort_by(f64::total_cmp);
+        times.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
+        times
+    }
+
     /// sigma_t.
     pub fn sigma(&self, t: f64) -> f64 {
         self.unit * self.noise.sigma(t)

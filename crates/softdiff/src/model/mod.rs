@@ -7,6 +7,7 @@ mod imported;
 mod likelihood;
 mod on_device;
 mod open;
+mod posthoc;
 
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
@@ -14,3 +15,4 @@ pub use generate::{Generation, Generator, Quantise, to_bytes, visible};
 pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};
+pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};

@@ -2,6 +2,7 @@
 
 use super::Condition;
 use super::export::checked_manifest;
+use super::posthoc::post_hoc_average;
 use crate::checkpoint::{CheckpointError, Checkpoints, Identity, Retention, Stored};
 use crate::network::UNetConfig;
 use crate::objective::Prediction;
@@ -69,6 +70,19 @@ pub enum ModelError {
         wanted: String,
         /// What there is.
         kept: Vec<String>,
+    },
+    /// An average that the checkpoints cannot give.
+    #[error(
+        "{} cannot give an average of width {width}: {problem}; keep more checkpoints (checkpoint.keep_every), or give \
+         another width", run.display()
+    )]
+    PostHoc {
+        /// The run.
+        run: PathBuf,
+        /// What was asked for.
+        width: f64,
+        /// What is wrong.
+        problem: String,
     },
     /// Weights that cannot be read.
     #[error("{}: {problem}; export the model again", file.display())]
@@ -145,9 +159,14 @@ impl Model {
                     return Err(ModelError::NoAverage { run: root, wanted: weights.to_string(), kept });
                 }
                 Weights::Ema(decay) => Some(decay),
-                Weights::Raw => None,
+                Weights::Raw | Weights::PostHoc(_) => None,
             };
-            (stored.weights(&template, average)?, stored.manifest().step)
+            let step = stored.manifest().step;
+            let params = match weights {
+                Weights::PostHoc(width) => post_hoc_average(&folder, &recipe.train.ema, step, &template, width)?,
+                _ => stored.weights(&template, average)?,
+            };
+            (params, step)
         };
         let (name, prediction) = (recipe.name.clone(), recipe.objective.prediction());
         let condition = Condition::Time;

@@ -22,8 +22,8 @@ pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
 pub use problem::{Problem, RecipeError};
 pub use section::{
-    CheckpointSection, CorruptionSection, DataSection, KnotMethod, NetworkSection, PathSection, Preset, PreviewSection,
-    PriorSection, SampleSection, ScheduleSection, TrainPrecision, TrainSection, Weights,
+    CheckpointSection, CorruptionSection, DataSection, Grid, KnotMethod, NetworkSection, PathSection, Preset,
+    PreviewSection, PriorSection, SampleSection, ScheduleSection, TrainPrecision, TrainSection, Weights,
 };
 
 use crate::objective::Objective;

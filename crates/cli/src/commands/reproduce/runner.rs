@@ -28,6 +28,8 @@ pub struct Job {
     pub budget: Budget,
     /// Images behind each number, if that was asked for.
     pub samples: Option<usize>,
+    /// Sets of sampling seeds behind each number.
+    pub seeds: usize,
     /// The FID network; without it pixels are compared.
     pub network: Option<Inception>,
     /// The experiment's folder.
@@ -135,9 +137,19 @@ impl Job {
                 continue;
             }
             let begun = Instant::now();
-            let (bytes, evaluations) = images(&model, &section, results.samples, &self.device, &self.stop)?;
-            let seconds = begun.elapsed().as_secs_f64();
+            let mut values = Vec::with_capacity(self.seeds);
+            let (bytes, evaluations) = images(&model, &section, 0, results.samples, &self.device, &self.stop)?;
             let (value, error) = reference.distance(&bytes)?;
+            values.push(value);
+            for set in 1..self.seeds {
+                let (bytes, _) = images(&model, &section, set, results.samples, &self.device, &self.stop)?;
+                values.push(reference.distance(&bytes)?.0);
+            }
+            let seconds = begun.elapsed().as_secs_f64();
+            let (value, error) = match over_seeds(&values) {
+                Some((mean, deviation)) => (mean, Some(deviation)),
+                None => (value, error),
+            };
             let mut memorised = None;
             for show in self.experiment.shows {
                 match show {
@@ -161,6 +173,7 @@ impl Job {
                 metric: results.metric.clone(),
                 value,
                 error,
+                by_seed: values,
                 memorised,
                 seconds,
                 paper: setting.paper.into(),
@@ -215,4 +228,23 @@ impl Job {
 pub fn sampling(entry: &Entry, setting: &Setting) -> SampleSection {
     let usual = entry.recipe.sample.clone();
     SampleSection { sampler: setting.sampler.into(), steps: entry.steps(setting), ..usual }
+}
+
+/// Mean and standard deviation, where there are several.
+fn over_seeds(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (mean, (squares / (count - 1.0)).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_sets_of_seeds_have_a_mean_and_a_standard_deviation() {
+        assert_eq!(over_seeds(&[3.0]), None);
+        assert_eq!(over_seeds(&[1.0, 2.0, 3.0]), Some((2.0, 1.0)));
+    }
 }

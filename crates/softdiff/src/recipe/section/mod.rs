@@ -19,7 +19,7 @@ pub use network::{NetworkSection, Preset};
 pub use path::PathSection;
 pub use preview::PreviewSection;
 pub use prior::PriorSection;
-pub use sample::{SampleSection, Weights};
+pub use sample::{Grid, SampleSection, Weights};
 pub use schedule::{KnotMethod, ScheduleSection};
 pub use train::{TrainPrecision, TrainSection};
 
