@@ -77,6 +77,16 @@ fn an_experiment_trains_equal_models_measures_them_and_keeps_what_is_done() {
     let trained = |name: &str| std::path::Path::new(&format!("{out}/simultaneous-noise/{name}/config.toml")).exists();
     assert_eq!([trained("two-stage"), trained("simultaneous")], [false, true]);
 
+    // Several sets of seeds: the first is the one above, and the number is the mean.
+    let several = reproduce("loss-ablation", &out, &[&flags[..], &["--seeds", "2"]].concat());
+    let row = &several["rows"][0];
+    let by_seed: Vec<f64> = row["by_seed"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+    assert_eq!((by_seed.len(), Some(by_seed[0])), (2, first["rows"][0]["value"].as_f64()));
+    assert_ne!(by_seed[0], by_seed[1]);
+    assert!((row["value"].as_f64().unwrap() - 0.5 * (by_seed[0] + by_seed[1])).abs() < 1e-12);
+    assert!((row["error"].as_f64().unwrap() - (by_seed[0] - by_seed[1]).abs() / 2f64.sqrt()).abs() < 1e-12);
+    assert!(read(format!("{folder}/results.md")).contains("0 to 7 in 2 sets; mean ± standard deviation"));
+
     // A larger budget continues the models and measures anew; a smaller one is refused.
     let longer =
         reproduce("loss-ablation", &out, &["--images", "24", "--samples", "4", "--metric", "sliced-wasserstein"]);

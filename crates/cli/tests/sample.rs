@@ -78,6 +78,35 @@ fn the_evaluations_of_every_sampler_are_counted() {
 }
 
 #[test]
+fn a_run_with_many_checkpoints_gives_averages_of_any_width_and_steps_at_its_knots() {
+    let scratch = Scratch::new("sample-posthoc");
+    let (run, grid) = (scratch.path("run"), scratch.path("grid.png"));
+    done(&tiny(&run, &["--set=checkpoint.every=1", "--set=checkpoint.keep_last=9"]));
+    let sample = |more: &[&str]| {
+        done(&[&["sample", &run, "--seeds", "0..2", "--device", "cpu", "--out", &grid, "--json"], more].concat())
+    };
+    let facts: serde_json::Value = serde_json::from_str(&sample(&["--weights", "posthoc-0.2"])).unwrap();
+    assert_eq!(facts["weights"], "posthoc-0.2");
+    let exported = scratch.path("exported");
+    done(&["export", &run, "--weights", "posthoc-0.2", "--out", &exported]);
+    let first = bytes(&grid);
+    done(&["sample", &exported, "--seeds", "0..2", "--device", "cpu", "--out", &grid]);
+    assert_eq!(bytes(&grid), first);
+    // Eight knots from the end of the noise stage on.
+    let knots = ["--set", "sample.grid=knots", "--steps", "12"];
+    let facts: serde_json::Value = serde_json::from_str(&sample(&knots)).unwrap();
+    assert_eq!(facts["evaluations"], 23);
+    for (arguments, problem, hint) in [
+        (vec!["--weights", "posthoc-0.3"], "posthoc-0.3", "up to 0.28"),
+        (vec!["--set", "sample.grid=knots", "--steps", "5"], "the number of steps", "sample.grid = uniform"),
+    ] {
+        let failed = softdiff(&[&["sample", &run, "--device", "cpu"], &arguments[..]].concat());
+        let said = text(&failed.stderr);
+        assert!(!failed.status.success() && said.contains(problem) && said.contains(hint), "{said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_sampled_says_why() {
     let scratch = Scratch::new("sample-bad");
     let run = tiny_run(&scratch);

@@ -108,6 +108,11 @@ impl Curve {
         self.positions.len()
     }
 
+    /// The positions of its knots, ascending.
+    pub fn positions(&self) -> &[f64] {
+        &self.positions
+    }
+
     /// The value at x.
     pub fn value(&self, x: f64) -> f64 {
         self.evaluate(x).0

@@ -218,6 +218,26 @@ impl Path {
         self.stages.iter().map(|(corruption, level)| (&**corruption, level))
     }
 
+    /// Times at which the path may have a corner: the knots of its levels and of its noise, or the end of the noise stage;
+    /// ascending, above 0 and up to 1.
+    pub fn knot_times(&self) -> Vec<f64> {
+        let mut times = vec![1.0];
+        for (_, level) in &self.stages {
+            if let LevelSchedule::Curve { curve, start } = level {
+                times.extend(curve.positions().iter().map(|position| start + (1.0 - start) * position));
+            }
+        }
+        match &self.noise {
+            Noise::Geometric { until, .. } => times.push(*until),
+            Noise::Curve(curve) => times.extend(curve.positions()),
+            _ => {}
+        }
+        times.retain(|&t| t > 1e-9 && t <= 1.0);
+        times.sort_by(f64::total_cmp);
+        times.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
+        times
+    }
+
     /// sigma_t.
     pub fn sigma(&self, t: f64) -> f64 {
         self.unit * self.noise.sigma(t)

@@ -39,7 +39,7 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     train(&prepared.setup().unwrap(), &run, &lock, &device, &mut Unwatched).unwrap();
     let model = Model::open(&root, None).unwrap();
     let section = &model.recipe.sample;
-    let (sampler, sampling) = (section.build().unwrap(), section.sampling().unwrap());
+    let (sampler, sampling) = (section.build().unwrap(), section.sampling(&model.path).unwrap());
     let seeds: Vec<u64> = (0..SEEDS).collect();
     let mut generator = Generator::new(&device, &model, &*sampler, &sampling, 64, Numbers::F32).unwrap();
     let images = generator.images(&seeds, &mut |_, _| {}).unwrap();

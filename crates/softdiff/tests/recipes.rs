@@ -38,7 +38,7 @@ fn every_builtin_recipe_builds_its_path_network_and_sampler() {
         let path = recipe.path(shape, schedule.as_ref()).unwrap();
         assert!(path.at(1.0).unwrap().sigma > 0.0, "{name}");
         recipe.sample.build().unwrap();
-        recipe.sample.sampling().unwrap();
+        recipe.sample.sampling(&path).unwrap();
         recipe.network(Shape::new(64, 64, 3)).unwrap();
         recipe.adam();
     }

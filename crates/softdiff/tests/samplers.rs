@@ -336,6 +336,31 @@ fn on_a_centred_path_samples_and_likelihoods_are_those_of_images_in_minus_one_to
 }
 
 #[test]
+fn steps_through_the_knots_end_at_every_corner_of_the_path() {
+    let blur = Box::new(Blur::new(Shape::new(4, 4, 1), Boundary::Zero, 2.0).unwrap());
+    let path = Path::two_stage(blur, vec![0.01, 0.3, 0.9, 1.4, 2.0], Interpolation::Linear).unwrap();
+    let knots = path.knot_times();
+    assert_eq!(knots.len(), 5);
+    assert!((knots[0] - 0.18).abs() < 1e-12 && (knots[1] - (0.18 + 0.82 / 4.0)).abs() < 1e-12 && knots[4] == 1.0);
+    for steps in [5, 6, 13, 100] {
+        let Sampling { times, .. } = Sampling::through(steps, &knots).unwrap();
+        assert_eq!((times.len(), times[0], times[steps]), (steps + 1, 1.0, 0.0));
+        assert!(times.windows(2).all(|pair| pair[0] > pair[1]));
+        assert!(knots.iter().all(|knot| times.contains(knot)), "{times:?}");
+        // No step is twice as long as another one that could have been cut instead.
+        let sizes: Vec<f64> = times.windows(2).map(|pair| pair[0] - pair[1]).collect();
+        let longest = sizes.iter().copied().fold(0.0, f64::max);
+        assert!(longest < 2.1 / steps as f64 + 1e-12 || steps == 5, "{sizes:?}");
+    }
+    let error = Sampling::through(4, &knots).unwrap_err().to_string();
+    assert!(error.contains("sample.grid = uniform"), "{error}");
+    // On a path without corners it is the uniform one.
+    let ve = Path::variance_exploding(ONE, 0.01, 5.0).unwrap();
+    let (through, uniform) = (Sampling::through(10, &ve.knot_times()).unwrap(), Sampling::uniform(10).unwrap());
+    assert!(through.times.iter().zip(&uniform.times).all(|(a, b)| (a - b).abs() < 1e-15));
+}
+
+#[test]
 fn the_evaluations_of_a_step_are_those_declared() {
     let path = Path::variance_preserving(ONE, Alpha::COSINE).unwrap();
     let [from, to] = random_points(&path, [0.6, 0.55]);

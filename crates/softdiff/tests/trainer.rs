@@ -4,14 +4,14 @@
 mod run_support;
 
 use run_support::folder;
-use softdiff::checkpoint::{Better, Identity, Retention, TrainingState};
+use softdiff::checkpoint::{Better, Checkpoints, Identity, Retention, TrainingState};
 use softdiff::corruption::{HeatDissipation, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::data::{Dataset, LoadOptions, Source, Transform};
 use softdiff::engine::cuda::Numbers;
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Params};
-use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor};
+use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor, post_hoc_average};
 use softdiff::network::UNetConfig;
 use softdiff::objective::{Objective, Prediction};
 use softdiff::path::Path;
@@ -176,6 +176,42 @@ fn a_run_may_compute_again_from_any_step_on_and_ends_with_the_same_bits() {
         let state = run(&root, &with(second), &mut Unwatched).unwrap();
         assert!(state.params == expected.params && state.adam == expected.adam, "{first}, then {second}");
     }
+}
+
+/// With the raw weights of every step at hand, the average is the sum itself; with a few, nearly.
+#[test]
+fn an_average_made_after_training_is_the_one_that_would_have_been_tracked() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let template = Params::zeros(&network().graph(1).unwrap().0);
+    let average = |every: u64| {
+        let root = folder(&format!("trainer_posthoc_{every}"));
+        let retention = Retention { last: 100, every: None, best: None };
+        let setup = Setup { checkpoint_every: every, retention, preview: None, ..setup(&dataset, &prior) };
+        run(&root, &setup, &mut Unwatched).unwrap();
+        (post_hoc_average(&RunFolder::new(&root), &[0.9, 0.99], STEPS, &template, 0.2), root)
+    };
+    let (found, root) = average(1);
+    let (mut found, checkpoints) = (found.unwrap(), RunFolder::new(&root));
+    let all =
+        Checkpoints::open(checkpoints.fs(), &checkpoints.checkpoints(), Identity::default(), Retention::default())
+            .unwrap();
+    // g of width 0.2, from sqrt(g + 1) / ((g + 2) sqrt(g + 3)).
+    let power = 1.0 + 1.826_213_780;
+    let mut tracked = all.get(1).unwrap().weights(&template, None).unwrap();
+    for step in 2..=STEPS {
+        let part = 1.0 - (1.0 - 1.0 / step as f64).powf(power);
+        let mut raw = all.get(step).unwrap().weights(&template, None).unwrap();
+        for (tracked, raw) in tracked.trainable_mut().zip(raw.trainable_mut()) {
+            tracked.iter_mut().zip(raw.iter()).for_each(|(a, &b)| *a += part as f32 * (b - *a));
+        }
+    }
+    let mut worst = 0f32;
+    for (a, b) in found.trainable_mut().zip(tracked.trainable_mut()) {
+        worst = a.iter().zip(b.iter()).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
+    }
+    assert!(worst < 1e-5, "{worst}");
+    let error = average(100).0.unwrap_err().to_string();
+    assert!(error.contains("keep more checkpoints (checkpoint.keep_every)"), "{error}");
 }
 
 #[test]

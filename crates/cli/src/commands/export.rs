@@ -18,6 +18,9 @@ Example: the moving average of a run in half the space, then images of it
   softdiff export runs/first --out models/last --checkpoint last
   softdiff sample models/first
 
+Example: an average of another width, made from the checkpoints that were kept (checkpoint.keep_every)
+  softdiff export runs/first --weights posthoc-0.1 --out models/wide
+
 Example: what happened in a run, finished or not, for TensorBoard and as tables (steps.csv, evaluations.csv, metrics.csv)
   softdiff export runs/first --tensorboard logs/first
   softdiff export runs/first --csv tables/";
@@ -42,7 +45,7 @@ pub struct Export {
     precision: Precision,
     #[command(flatten)]
     checkpoint: CheckpointFlag,
-    /// Which weights: ema-0.999 and the like, or raw; if not those the recipe samples with.
+    /// Which weights: ema-0.999 and the like, raw, or posthoc-0.05 and other widths; if not those the recipe samples with.
     #[arg(long)]
     weights: Option<Weights>,
 }

@@ -30,6 +30,9 @@ Example: what there is, then one of them in small, on data that is built in
 Example: on CIFAR-10, by FID, each model after two million images
   softdiff reproduce results --data cifar-10-batches-bin --images 2M --network inception-2015-12-05.safetensors
 
+Example: mean and standard deviation over three sets of seeds
+  softdiff reproduce sampler-ablation --minutes 10 --seeds 3
+
 Example: the schedules of two data sets, side by side
   softdiff reproduce schedules --recipe cifar10-small --data cifar-10-batches-bin --data my-pictures.zip
 
@@ -66,6 +69,9 @@ pub struct Reproduce {
     /// Images behind each number [default: up to 256 on a CPU and 10000 on a GPU by the minutes; 50000 with --budget].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     samples: Option<u32>,
+    /// Sets of sampling seeds behind each number: its mean and standard deviation over them, and the least, are reported.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: u16,
     /// What is measured [default: fid with a network, else sliced-wasserstein].
     #[arg(long, value_enum)]
     metric: Option<Metric>,
@@ -99,6 +105,7 @@ impl Reproduce {
             entries,
             budget,
             samples: self.samples.map(|samples| samples as usize),
+            seeds: self.seeds.into(),
             network,
             folder: self.out.join(experiment.name),
             device,

@@ -36,6 +36,10 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
+Example: steps that end at every knot of the schedule; an average of another width, made from the checkpoints kept
+  softdiff sample runs/first --steps 64 --set sample.grid=knots --out knots.png
+  softdiff sample runs/first --weights posthoc-0.1 --out wide.png
+
 Example: 8-bit values as score_sde makes them before it measures FID
   softdiff sample runs/first --seeds 0..1000 --set sample.quantise=truncate --out images.npz
 
@@ -74,7 +78,7 @@ pub struct Sample {
     begin_at: f64,
     #[command(flatten)]
     checkpoint: CheckpointFlag,
-    /// Which weights: ema-0.999 and the like, or raw; if not the recipe's.
+    /// Which weights: ema-0.999 and the like, raw, or posthoc-0.05 and other widths; if not the recipe's.
     #[arg(long)]
     weights: Option<Weights>,
     /// Images at a time.
@@ -112,7 +116,7 @@ impl Sample {
                 }
             };
         }
-        let (sampler, mut sampling) = (section.build()?, section.sampling()?);
+        let (sampler, mut sampling) = (section.build()?, section.sampling(&model.path)?);
         let mut set: Vec<String> =
             self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect();
         if let Some(data) = &self.begin_with {

@@ -88,7 +88,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let mut section = model.recipe.sample.clone();
     (section.sampler, section.steps) = (name.to_owned(), steps);
     let sampler = section.build()?;
-    let sampling = section.sampling()?;
+    let sampling = section.sampling(&model.path)?;
     let (shape, seen) = (model.path.shape(), RefCell::new(None));
     // Two pictures each time, in base64.
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;

@@ -6,7 +6,7 @@
 mod oracle;
 mod table;
 
-pub use oracle::{OracleError, Spectrum, reflected};
+pub use oracle::{GaussianImages, OracleError, reflected};
 pub use table::EXPERIMENTS;
 
 /// One table or figure of the paper.

@@ -6,12 +6,13 @@
 //! the step from 1 without noise and from 0 with noise of 1. Two Gaussians with one basis are
 //! `W2^2 = sum (deviation - deviation')^2` apart.
 
-use crate::corruption::{Corruption, CorruptionError, HeatDissipation, LinearMap, Shape, cosine_basis};
+use crate::corruption::{Corruption, CorruptionError, HeatDissipation, LinearMap, Shape};
 use crate::path::{LevelSchedule, Path};
 use crate::random::Stream;
 use crate::recipe::{BuildError, Recipe};
 use crate::sampler::{Ending, Past, Point, Sampler, SamplerError, Sampling, Stage};
 use crate::schedule::{Schedule, Timing};
+use crate::spectrum::Spectrum;
 
 /// What an exact measurement cannot be made of.
 #[derive(Debug, thiserror::Error)]
@@ -41,33 +42,23 @@ pub fn reflected(recipe: &Recipe, schedule: &Schedule) -> Result<Path, BuildErro
     Ok(Path::new(vec![(heat, LevelSchedule::Curve { curve, start })], noise)?)
 }
 
-/// The variance of every frequency of every channel, over the images of a data set.
+/// Gaussian images with the variance of every frequency that a data set has.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spectrum {
+pub struct GaussianImages {
     shape: Shape,
-    cosines: LinearMap,
-    /// The image with 1 of every frequency.
+    /// From images to coefficients.
+    transform: LinearMap,
+    /// The image with 1 of every coefficient.
     ones: Vec<f64>,
     variances: Vec<f64>,
 }
 
-impl Spectrum {
-    /// Of images one after the other.
-    pub fn of(shape: Shape, images: &[f64]) -> Result<Spectrum, OracleError> {
-        let count = shape.count(images)?.max(1) as f64;
-        let cosines = LinearMap::Separable { rows: cosine_basis(shape.height), cols: cosine_basis(shape.width) };
-        let spectra = cosines.apply_batch(shape, images)?;
-        let (mut sums, mut squares) = (vec![0.0; shape.len()], vec![0.0; shape.len()]);
-        for image in spectra.chunks_exact(shape.len()) {
-            for ((sum, square), value) in sums.iter_mut().zip(&mut squares).zip(image) {
-                *sum += value;
-                *square += value * value;
-            }
-        }
-        let variance = |(sum, square): (&f64, &f64)| (square / count - (sum / count).powi(2)).max(0.0);
-        let variances = sums.iter().zip(&squares).map(variance).collect();
-        let ones = cosines.adjoint(shape, &vec![1.0; shape.len()])?;
-        Ok(Spectrum { shape, cosines, ones, variances })
+impl GaussianImages {
+    /// Those with this spectrum.
+    pub fn new(spectrum: &Spectrum) -> Result<GaussianImages, OracleError> {
+        let (shape, transform) = (spectrum.shape(), spectrum.transform());
+        let ones = transform.adjoint(shape, &vec![1.0; shape.len()])?;
+        Ok(GaussianImages { shape, transform, ones, variances: spectrum.variance().to_vec() })
     }
 
     /// W2 between these Gaussian images and what `sampler` makes of them at t = 1 with the exact denoiser; for samplers that
@@ -96,7 +87,7 @@ impl Spectrum {
             } else {
                 sampler.step(&stage, &x, &mut denoiser, &mut Past::default())?
             };
-            let factors = self.cosines.apply_batch(self.shape, &moved)?;
+            let factors = self.transform.apply_batch(self.shape, &moved)?;
             let (kept, fresh) = factors.split_at(size);
             for ((variance, a), b) in variances.iter_mut().zip(kept).zip(fresh) {
                 *variance = a * a * *variance + b * b;
@@ -118,26 +109,26 @@ impl Spectrum {
     fn x0_hat(&self, path: &Path, x: &[f64], t: f64) -> Result<Vec<f64>, SamplerError> {
         let moment = path.at(t)?;
         let gains = self.gains(&moment.map)?;
-        let mut spectra = self.cosines.apply_batch(self.shape, x)?;
+        let mut spectra = self.transform.apply_batch(self.shape, x)?;
         for image in spectra.chunks_exact_mut(self.shape.len()) {
             for ((value, v), c) in image.iter_mut().zip(&self.variances).zip(&gains) {
                 *value *= c * v / (c * c * v + moment.sigma * moment.sigma);
             }
         }
-        let images = spectra.chunks_exact(self.shape.len()).map(|image| self.cosines.adjoint(self.shape, image));
+        let images = spectra.chunks_exact(self.shape.len()).map(|image| self.transform.adjoint(self.shape, image));
         Ok(images.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// The gain of every frequency of every channel: what becomes of the image that has 1 of each.
     fn gains(&self, map: &LinearMap) -> Result<Vec<f64>, CorruptionError> {
-        self.cosines.apply(self.shape, &map.apply(self.shape, &self.ones)?)
+        self.transform.apply(self.shape, &map.apply(self.shape, &self.ones)?)
     }
 
     /// Refuses maps that mix frequencies.
     fn check_diagonal(&self, map: &LinearMap) -> Result<(), OracleError> {
         let image = Stream::new(0, "any image").normals(self.shape.len());
-        let before = self.cosines.apply(self.shape, &image)?;
-        let after = self.cosines.apply(self.shape, &map.apply(self.shape, &image)?)?;
+        let before = self.transform.apply(self.shape, &image)?;
+        let after = self.transform.apply(self.shape, &map.apply(self.shape, &image)?)?;
         let gains = self.gains(map)?;
         let wrong = before.iter().zip(&gains).zip(&after).any(|((x, gain), y)| (gain * x - y).abs() > 1e-9);
         if wrong { Err(OracleError::NotSpectral) } else { Ok(()) }
@@ -162,25 +153,34 @@ mod tests {
         blurred.apply_batch(SHAPE, &Stream::new(1, "images").normals(count * SHAPE.len())).unwrap()
     }
 
+    fn gaussian(images: &[f64]) -> GaussianImages {
+        GaussianImages::new(&Spectrum::of_images(SHAPE, images, false).unwrap()).unwrap()
+    }
+
     #[test]
     fn the_distance_is_that_of_images_that_the_sampler_really_makes() {
         let (path, images) = (path(), images(4000));
-        let spectrum = Spectrum::of(SHAPE, &images).unwrap();
+        let gaussian = gaussian(&images);
         let sampling = Sampling::uniform(12).unwrap();
         for sampler in [&Momentum as &dyn Sampler, &FlowMomentum, &Naive] {
-            let exact = spectrum.distance(&path, sampler, &sampling).unwrap();
+            let exact = gaussian.distance(&path, sampler, &sampling).unwrap();
             let count = 4000;
             let noise = Stream::new(2, "start").normals(count * SHAPE.len());
             let deviations: Vec<f64> =
-                spectrum.corrupted(&path, 1.0).unwrap().iter().map(|variance| variance.sqrt()).collect();
+                gaussian.corrupted(&path, 1.0).unwrap().iter().map(|variance| variance.sqrt()).collect();
             let drawn: Vec<f64> = noise.iter().enumerate().map(|(i, z)| z * deviations[i % SHAPE.len()]).collect();
             let start: Vec<f64> =
-                drawn.chunks(SHAPE.len()).flat_map(|x| spectrum.cosines.adjoint(SHAPE, x).unwrap()).collect();
-            let mut denoiser = |x: &[f64], t: f64| spectrum.x0_hat(&path, x, t);
+                drawn.chunks(SHAPE.len()).flat_map(|x| gaussian.transform.adjoint(SHAPE, x).unwrap()).collect();
+            let mut denoiser = |x: &[f64], t: f64| gaussian.x0_hat(&path, x, t);
             let seeds: Vec<u64> = (0..count as u64).collect();
             let made = sample(&path, sampler, &mut denoiser, start, &seeds, &sampling).unwrap();
-            let made = Spectrum::of(SHAPE, &made).unwrap();
-            let squares = made.variances.iter().zip(&spectrum.variances).map(|(a, b)| (a.sqrt() - b.sqrt()).powi(2));
+            let made = gaussian.transform.apply_batch(SHAPE, &made).unwrap();
+            let deviation = |i: usize| {
+                let values = made.iter().skip(i).step_by(SHAPE.len());
+                let mean = values.clone().sum::<f64>() / count as f64;
+                (values.map(|v| (v - mean).powi(2)).sum::<f64>() / count as f64).sqrt()
+            };
+            let squares = gaussian.variances.iter().enumerate().map(|(i, v)| (deviation(i) - v.sqrt()).powi(2));
             let found = squares.sum::<f64>().sqrt();
             assert!((found / exact - 1.0).abs() < 0.05, "{}: {found} made, {exact} expected", sampler.name());
         }
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn the_distance_falls_with_the_steps_as_the_order_of_momentum_says() {
-        let (path, spectrum) = (path(), Spectrum::of(SHAPE, &images(500)).unwrap());
-        let at = |steps| spectrum.distance(&path, &Momentum, &Sampling::uniform(steps).unwrap()).unwrap();
+        let (path, gaussian) = (path(), gaussian(&images(500)));
+        let at = |steps| gaussian.distance(&path, &Momentum, &Sampling::uniform(steps).unwrap()).unwrap();
         let (few, many) = (at(100), at(200));
         assert!((few / many - 2.0).abs() < 0.2, "{few} and {many}");
     }
@@ -198,8 +198,7 @@ mod tests {
     fn what_is_not_diagonal_is_refused() {
         let blur = crate::corruption::Blur::new(SHAPE, crate::corruption::Boundary::Zero, 3.0).unwrap();
         let path = Path::two_stage(Box::new(blur), vec![0.01, 3.0], Interpolation::Linear).unwrap();
-        let spectrum = Spectrum::of(SHAPE, &images(10)).unwrap();
-        let error = spectrum.distance(&path, &Momentum, &Sampling::uniform(5).unwrap()).unwrap_err();
+        let error = gaussian(&images(10)).distance(&path, &Momentum, &Sampling::uniform(5).unwrap()).unwrap_err();
         assert!(error.to_string().contains("\"heat\""), "{error}");
     }
 }

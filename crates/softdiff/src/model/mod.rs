@@ -8,6 +8,7 @@ mod imported;
 mod likelihood;
 mod on_device;
 mod open;
+mod posthoc;
 
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
@@ -16,3 +17,4 @@ pub use generate::{Generation, Generator, Quantise, to_bytes, visible};
 pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};
+pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};

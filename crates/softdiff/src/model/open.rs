@@ -3,6 +3,7 @@
 use super::Condition;
 use super::choice::{self, CheckpointChoice, Chosen};
 use super::export::checked_manifest;
+use super::posthoc::post_hoc_average;
 use crate::checkpoint::CheckpointError;
 use crate::network::UNetConfig;
 use crate::objective::Prediction;
@@ -96,6 +97,19 @@ pub enum ModelError {
         /// What there is.
         kept: Vec<String>,
     },
+    /// An average that the checkpoints cannot give.
+    #[error(
+        "{} cannot give an average of width {width}: {problem}; keep more checkpoints (checkpoint.keep_every), or give \
+         another width", run.display()
+    )]
+    PostHoc {
+        /// The run.
+        run: PathBuf,
+        /// What was asked for.
+        width: f64,
+        /// What is wrong.
+        problem: String,
+    },
     /// Weights that cannot be read.
     #[error("{}: {problem}; export the model again", file.display())]
     Weights {
@@ -183,9 +197,14 @@ impl Model {
                     return Err(ModelError::NoAverage { run: root, wanted: weights.to_string(), kept });
                 }
                 Weights::Ema(decay) => Some(decay),
-                Weights::Raw => None,
+                Weights::Raw | Weights::PostHoc(_) => None,
             };
-            (stored.weights(&template, average)?, stored.manifest().step, Some(chosen))
+            let step = stored.manifest().step;
+            let params = match weights {
+                Weights::PostHoc(width) => post_hoc_average(&folder, &recipe.train.ema, step, &template, width)?,
+                _ => stored.weights(&template, average)?,
+            };
+            (params, step, Some(chosen))
         };
         let spectrum = Spectrum::read(folder.fs().as_ref(), &folder.spectrum())?;
         let prediction = recipe.prediction(&path, spectrum.as_ref())?;

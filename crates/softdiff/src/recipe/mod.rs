@@ -22,7 +22,7 @@ pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
 pub use problem::{Problem, RecipeError};
 pub use section::{
-    CheckpointSection, CorruptionPart, CorruptionSection, DataSection, KnotMethod, MATCHED_KNOTS, NetworkSection,
+    CheckpointSection, CorruptionPart, CorruptionSection, DataSection, Grid, KnotMethod, MATCHED_KNOTS, NetworkSection,
     PartSchedule, PathSection, Preset, PreviewSection, PriorSection, SampleSection, ScheduleSection, TimeCondition,
     TrainPrecision, TrainSection, Weights, score_sde_largest,
 };

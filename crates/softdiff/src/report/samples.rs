@@ -47,7 +47,7 @@ impl Scene<'_> {
     pub fn sections(&self, progress: &mut dyn FnMut(&str, usize, usize)) -> Result<SampleSections, ReportError> {
         let model = self.model;
         let section = &model.recipe.sample;
-        let (own, sampling) = (section.build()?, section.sampling()?);
+        let (own, sampling) = (section.build()?, section.sampling(&model.path)?);
         let numbers_of = numbers(model.recipe.train.precision);
         let mut denoiser = model.denoiser(self.device, BATCH, numbers_of)?;
         let mut found = SampleSections::default();

@@ -40,6 +40,32 @@ impl Sampling {
         Ok(Sampling { times, ending: Ending::default() })
     }
 
+    /// `steps` steps that end at each of `knots`, ascending to 1, and are of equal size between two of them (choice A21):
+    /// no step passes over a corner of the path.
+    pub fn through(steps: usize, knots: &[f64]) -> Result<Self> {
+        if steps < knots.len() || knots.is_empty() {
+            let remedy = "give at least one for each part between two knots of the path, or sample.grid = uniform";
+            let value = steps as f64;
+            return Err(SamplerError::Option { sampler: "sampling", option: "the number of steps", value, remedy });
+        }
+        let starts: Vec<f64> = [0.0].into_iter().chain(knots[..knots.len() - 1].iter().copied()).collect();
+        let mut parts = vec![1usize; knots.len()];
+        // One more step each time where steps are longest.
+        for _ in knots.len()..steps {
+            let size = |part: usize| (knots[part] - starts[part]) / parts[part] as f64;
+            let longest = (0..parts.len()).fold(0, |best, part| if size(part) > size(best) { part } else { best });
+            parts[longest] += 1;
+        }
+        let mut times = vec![0.0];
+        for ((start, end), parts) in starts.iter().zip(knots).zip(parts) {
+            times.extend(
+                (1..=parts).map(|i| if i == parts { *end } else { start + (end - start) * i as f64 / parts as f64 }),
+            );
+        }
+        times.reverse();
+        Ok(Sampling { times, ending: Ending::default() })
+    }
+
     /// Every time to the power `power`: above 1, shorter steps towards the clean end and longer ones at the other.
     pub fn warped(self, power: f64) -> Result<Self> {
         if !(power > 0.0 && power.is_finite()) {

@@ -114,7 +114,7 @@ impl<'a> Scorer<'a> {
             ("fid", None) => return Err(ScoreError::NoNetwork),
             (other, _) => return Err(ScoreError::Unknown(other.to_owned())),
         };
-        let (sampler, sampling) = (sample.build()?, sample.sampling()?);
+        let (sampler, sampling) = (sample.build()?, sample.sampling(&prepared.path)?);
         Ok(Scorer { prepared, device, sampler, sampling, images: checkpoint.images, by, denoiser: None })
     }
 

@@ -32,6 +32,7 @@ impl Job {
             data,
             budget: self.budget.words(),
             batch,
+            seeds: self.seeds,
             metric: metric.into(),
             network,
             device: self.device.to_string(),
@@ -87,7 +88,7 @@ impl Job {
                 let mut total = 0;
                 for entry in &self.entries {
                     for setting in entry.variant.settings {
-                        total += sampling(entry, setting).expected_evaluations()?;
+                        total += self.seeds * sampling(entry, setting).expected_evaluations()?;
                     }
                 }
                 let preparation = (begun.elapsed().as_secs_f64() - finished.seconds).max(0.0);

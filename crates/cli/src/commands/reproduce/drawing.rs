@@ -50,7 +50,7 @@ pub fn paths(path: &Path, model: &Model, reference: &Reference) -> Outcome {
 
 /// The clean predictions on the way back (the paper's Figure 5).
 pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Device) -> Outcome {
-    let (sampler, sampling) = (section.build()?, section.sampling()?);
+    let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let seeds: Vec<u64> = (0..ON_THEIR_WAY as u64).collect();
     let precision = numbers(model.recipe.train.precision);
     film::watch(device, model, sampler.as_ref(), &sampling, &seeds, precision)?.write_means(path)

@@ -137,20 +137,21 @@ pub fn spread(dataset: &Dataset, offset: usize, most: usize) -> Vec<u8> {
     (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect()
 }
 
-/// Images of seeds 0, 1, ... as bytes; a signal ends it between two batches.
+/// Images of a set of seeds as bytes: 0, 1, ... the first, then as many others; a signal ends it between two batches.
 pub fn images(
     model: &Model,
     section: &SampleSection,
+    set: usize,
     samples: usize,
     device: &Device,
     stop: &StopRequest,
 ) -> Result<(Vec<u8>, usize), Failure> {
-    let (sampler, sampling) = (section.build()?, section.sampling()?);
+    let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let batch = if device.is_gpu() { 256 } else { 32 }.min(samples.max(1));
     let precision = numbers(model.recipe.train.precision);
     let mut generator = Generator::new(device, model, sampler.as_ref(), &sampling, batch, precision)?;
     let progress = Progress::new("sampling", "images");
-    let seeds: Vec<u64> = (0..samples as u64).collect();
+    let seeds: Vec<u64> = (0..samples as u64).map(|seed| seed + (set * samples) as u64).collect();
     let mut bytes = Vec::with_capacity(samples * model.path.shape().len());
     for (part, seeds) in seeds.chunks(batch).enumerate() {
         if let Some(signal) = stop.signal() {

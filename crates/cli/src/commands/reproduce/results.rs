@@ -29,6 +29,9 @@ pub struct Results {
     pub batch: usize,
     /// Images behind each number.
     pub samples: usize,
+    /// Sets of sampling seeds behind each number.
+    #[serde(default = "one")]
+    pub seeds: usize,
     /// `fid`, `sliced-wasserstein` or `exact-w2`.
     pub metric: String,
     /// The images that samples are measured against: number, size, part and hash.
@@ -69,8 +72,11 @@ pub struct Row {
     pub metric: String,
     /// The number; smaller is better.
     pub value: f64,
-    /// Its error where it is known.
+    /// Its error where it is known: of several sets of seeds, the standard deviation over them.
     pub error: Option<f64>,
+    /// The number of each set of seeds.
+    #[serde(default)]
+    pub by_seed: Vec<f64>,
     /// Share of samples much nearer to one training image than to any other.
     pub memorised: Option<f64>,
     /// Seconds of sampling.
@@ -94,6 +100,17 @@ pub struct Levels {
     pub levels: Vec<(f64, f64)>,
     /// Times and noise.
     pub noise: Vec<(f64, f64)>,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Row {
+    /// The least over several sets of seeds.
+    pub fn least(&self) -> Option<f64> {
+        (self.by_seed.len() > 1).then(|| self.by_seed.iter().copied().fold(f64::INFINITY, f64::min))
+    }
 }
 
 impl Results {
@@ -125,6 +142,7 @@ impl Results {
                 && row.sampler == sampler
                 && row.sampler_steps == sampler_steps
                 && (row.train_steps, row.samples, &row.metric) == (self.steps, self.samples, &self.metric)
+                && row.by_seed.len().max(1) == self.seeds.max(1)
         })
     }
 
@@ -175,7 +193,14 @@ impl Results {
         if !self.reference.is_empty() {
             facts.push(("measured against", self.reference.clone()));
         }
-        facts.push(("seeds", format!("0 to {}", self.samples.saturating_sub(1))));
+        let last = (self.samples * self.seeds.max(1)).saturating_sub(1);
+        facts.push((
+            "seeds",
+            match self.seeds {
+                0 | 1 => format!("0 to {last}"),
+                sets => format!("0 to {last} in {sets} sets; mean ± standard deviation over them, and the least"),
+            },
+        ));
         if let Some(network) = &self.network {
             facts.push(("FID network", format!("{network}, preset {}", Preset::default())));
         }

@@ -9,12 +9,13 @@ use crate::atomic_file::save;
 use crate::commands::train;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::engine::Device;
-use softdiff::experiment::{Experiment, Setting, Show, Spectrum, reflected};
+use softdiff::experiment::{Experiment, GaussianImages, Setting, Show, reflected};
 use softdiff::inception::Inception;
 use softdiff::model::{CheckpointChoice, Model};
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::schedule::Schedule;
+use softdiff::spectrum::Spectrum;
 use softdiff::train::Prepared;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -29,6 +30,8 @@ pub struct Job {
     pub budget: Budget,
     /// Images behind each number, if that was asked for.
     pub samples: Option<usize>,
+    /// Sets of sampling seeds behind each number.
+    pub seeds: usize,
     /// The FID network; without it pixels are compared.
     pub network: Option<Inception>,
     /// The experiment's folder.
@@ -130,12 +133,12 @@ impl Job {
         let path = reflected(&prepared.recipe, schedule)?;
         let bytes = spread(&prepared.dataset, 0, REFERENCE);
         let images: Vec<f64> = bytes.iter().map(|&byte| f64::from(byte) / 255.0).collect();
-        let spectrum = Spectrum::of(shape, &images)?;
+        let gaussian = GaussianImages::new(&Spectrum::of_images(shape, &images, false)?)?;
         results.reference = format!("the spectrum of {} images of {shape}", images.len() / shape.len());
         for setting in entry.variant.settings {
             let begun = Instant::now();
             let section = sampling(entry, setting);
-            let value = spectrum.distance(&path, section.build()?.as_ref(), &section.sampling()?)?;
+            let value = gaussian.distance(&path, section.build()?.as_ref(), &section.sampling(&path)?)?;
             results.put(Row {
                 variant: entry.name.clone(),
                 sampler: section.sampler.clone(),
@@ -146,6 +149,7 @@ impl Job {
                 samples: 0,
                 metric: results.metric.clone(),
                 value,
+                by_seed: vec![],
                 error: None,
                 memorised: None,
                 seconds: begun.elapsed().as_secs_f64(),
@@ -170,9 +174,19 @@ impl Job {
                 continue;
             }
             let begun = Instant::now();
-            let (bytes, evaluations) = images(&model, &section, results.samples, &self.device, &self.stop)?;
-            let seconds = begun.elapsed().as_secs_f64();
+            let mut values = Vec::with_capacity(self.seeds);
+            let (bytes, evaluations) = images(&model, &section, 0, results.samples, &self.device, &self.stop)?;
             let (value, error) = reference.distance(&bytes)?;
+            values.push(value);
+            for set in 1..self.seeds {
+                let (bytes, _) = images(&model, &section, set, results.samples, &self.device, &self.stop)?;
+                values.push(reference.distance(&bytes)?.0);
+            }
+            let seconds = begun.elapsed().as_secs_f64();
+            let (value, error) = match over_seeds(&values) {
+                Some((mean, deviation)) => (mean, Some(deviation)),
+                None => (value, error),
+            };
             let mut memorised = None;
             for show in self.experiment.shows {
                 match show {
@@ -196,6 +210,7 @@ impl Job {
                 metric: results.metric.clone(),
                 value,
                 error,
+                by_seed: values,
                 memorised,
                 seconds,
                 paper: setting.paper.into(),
@@ -250,4 +265,23 @@ impl Job {
 pub fn sampling(entry: &Entry, setting: &Setting) -> SampleSection {
     let usual = entry.recipe.sample.clone();
     SampleSection { sampler: setting.sampler.into(), steps: entry.steps(setting), ..usual }
+}
+
+/// Mean and standard deviation, where there are several.
+fn over_seeds(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (mean, (squares / (count - 1.0)).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_sets_of_seeds_have_a_mean_and_a_standard_deviation() {
+        assert_eq!(over_seeds(&[3.0]), None);
+        assert_eq!(over_seeds(&[1.0, 2.0, 3.0]), Some((2.0, 1.0)));
+    }
 }

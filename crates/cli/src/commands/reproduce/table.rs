@@ -20,7 +20,8 @@ pub fn measurements(results: &Results) -> Table {
         let error = row.error.map_or(String::new(), |error| format!(" ± {error:.4}"));
         let mut cells = vec![row.variant.clone(), row.sampler.clone()];
         cells.extend([row.sampler_steps, row.evaluations].map(|number| number.to_string()));
-        cells.push(format!("{:.4}{error}", row.value));
+        let least = row.least().map_or(String::new(), |least| format!(", least {least:.4}"));
+        cells.push(format!("{:.4}{error}{least}", row.value));
         if memorised {
             cells.push(row.memorised.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share)));
         }
@@ -121,7 +122,7 @@ pub fn csv(results: &Results) -> String {
         return [&table.head].into_iter().chain(&table.rows).map(|row| line(row)).collect();
     }
     let mut text = String::from(
-        "experiment,model,sampler,sampler_steps,nfe,metric,value,error,samples,train_steps,images_seen,memorised,paper\n",
+        "experiment,model,sampler,sampler_steps,nfe,metric,value,error,samples,train_steps,images_seen,memorised,paper,seeds,least\n",
     );
     for row in &results.rows {
         let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
@@ -139,6 +140,8 @@ pub fn csv(results: &Results) -> String {
             row.images_seen.to_string(),
             optional(row.memorised),
             row.paper.clone(),
+            row.by_seed.len().max(1).to_string(),
+            optional(row.least()),
         ]));
     }
     text
@@ -160,6 +163,7 @@ mod tests {
             metric: "sliced-wasserstein".into(),
             value,
             error: Some(0.001),
+            by_seed: if steps == 90 { vec![0.2, 0.204] } else { vec![] },
             memorised: None,
             seconds: 1.0,
             paper: paper.into(),
@@ -178,9 +182,11 @@ mod tests {
                 assert!(text.contains(part), "{part} in {text}");
             }
         }
+        assert!(markdown(experiment, &results).contains("0.2020 ± 0.0010, least 0.2000"));
         let csv = csv(&results);
+        assert!(csv.ends_with(",2,0.2\n"), "{csv}");
         assert!(
-            csv.contains("x,blur,momentum,30,30,sliced-wasserstein,0.2,0.001,64,10,320,,\"1.85, \"\"best\"\"\"\n"),
+            csv.contains("x,blur,momentum,30,30,sliced-wasserstein,0.2,0.001,64,10,320,,\"1.85, \"\"best\"\"\",1,\n"),
             "{csv}"
         );
         assert_eq!(

@@ -21,7 +21,7 @@ pub use network::{NetworkSection, Preset, TimeCondition};
 pub use path::{PathSection, score_sde_largest};
 pub use preview::PreviewSection;
 pub use prior::PriorSection;
-pub use sample::{SampleSection, Weights};
+pub use sample::{Grid, SampleSection, Weights};
 pub use schedule::{KnotMethod, MATCHED_KNOTS, ScheduleSection};
 pub use train::{TrainPrecision, TrainSection};
 

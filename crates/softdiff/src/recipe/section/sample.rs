@@ -1,8 +1,9 @@
 //! `[sample]`: how images are made.
 
 use super::{PathSection, TrainSection};
-use crate::model::Quantise;
+use crate::model::{POSTHOC_WIDEST, Quantise};
 use crate::objective::{Kind, Objective};
+use crate::path::Path;
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
 use crate::sampler::{self, Ending, Sampler, SamplerError, Sampling};
@@ -12,6 +13,18 @@ const ENDINGS: [(&str, Ending); 3] =
 
 const QUANTISE: [(&str, Quantise); 2] = [("round", Quantise::Round), ("truncate", Quantise::Truncate)];
 
+/// Where the steps of a sampler end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grid {
+    /// At equal distances in time.
+    #[default]
+    Uniform,
+    /// At every knot of the path, and at equal distances in between.
+    Knots,
+}
+
+const GRIDS: [(&str, Grid); 2] = [("uniform", Grid::Uniform), ("knots", Grid::Knots)];
+
 /// Which weights of a checkpoint are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weights {
@@ -19,6 +32,8 @@ pub enum Weights {
     Ema(f64),
     /// Those of the last step.
     Raw,
+    /// An average of this width, made after training from those of the checkpoints.
+    PostHoc(f64),
 }
 
 impl std::fmt::Display for Weights {
@@ -26,6 +41,7 @@ impl std::fmt::Display for Weights {
         match self {
             Weights::Ema(decay) => write!(f, "ema-{decay}"),
             Weights::Raw => f.write_str("raw"),
+            Weights::PostHoc(width) => write!(f, "posthoc-{width}"),
         }
     }
 }
@@ -37,10 +53,15 @@ impl std::str::FromStr for Weights {
         if text == "raw" {
             return Ok(Weights::Raw);
         }
+        if let Some(width) = text.strip_prefix("posthoc-") {
+            let width = width.parse::<f64>().ok().filter(|width| *width > 0.0 && *width <= POSTHOC_WIDEST);
+            let hint = "give \"posthoc-\" and a width above 0 and up to 0.28, such as \"posthoc-0.05\"";
+            return width.map(Weights::PostHoc).ok_or_else(|| hint.to_owned());
+        }
         let decay = text.strip_prefix("ema-").and_then(|decay| decay.parse::<f64>().ok());
         match decay.filter(|decay| *decay > 0.0 && *decay < 1.0) {
             Some(decay) => Ok(Weights::Ema(decay)),
-            None => Err("give \"raw\", or \"ema-\" and a decay, such as \"ema-0.999\"".to_owned()),
+            None => Err("give \"raw\", \"ema-\" and a decay, such as \"ema-0.999\", or \"posthoc-\" and a width, such as \"posthoc-0.05\"".to_owned()),
         }
     }
 }
@@ -51,10 +72,11 @@ impl std::str::FromStr for Weights {
 /// |---|---|---|
 /// | `sampler` | `"momentum"`; one-step `"ihdm"` | one of [`sampler::NAMES`]; `"ihdm"` for objective.kind one-step and nothing else |
 /// | `steps` | `280`; one-step `1 / objective.step` | steps, of equal size in time |
+/// | `grid` | `"uniform"` | `"knots"`: steps that end at every knot of the path, of equal size in between; at least as many as there are |
 /// | `warp` | `1` | above 1, shorter steps near the clean end: times to this power |
 /// | `ending` | `"denoised"` | `"denoised"`, `"stepped"` or `"at-path-start"` |
 /// | `quantise` | `"round"` | how samples become bytes: `"round"`, or `"truncate"` as score_sde does |
-/// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"` or `"raw"` |
+/// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"`, `"raw"`, or `"posthoc-0.05"`: an average of this width relative to the training, made from the checkpoints that are kept |
 /// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor, of ihdm as well |
 /// | `eta` | `0` | of ddim, 0 to 1 |
 /// | `snr`, `corrections`, `predictor` | `0.16`, `1`, `"momentum"` | of predictor-corrector |
@@ -64,6 +86,7 @@ impl std::str::FromStr for Weights {
 pub struct SampleSection {
     pub sampler: String,
     pub steps: usize,
+    pub grid: Grid,
     pub warp: f64,
     pub ending: Ending,
     pub quantise: Quantise,
@@ -77,12 +100,15 @@ impl SampleSection {
         sampler::by_name(&self.sampler, &self.options)
     }
 
-    /// Its steps and ending.
-    pub fn sampling(&self) -> Result<Sampling, SamplerError> {
-        self.sampling_in(self.steps)
+    /// Its steps on a path, and its ending.
+    pub fn sampling(&self, path: &Path) -> Result<Sampling, SamplerError> {
+        match self.grid {
+            Grid::Uniform => self.sampling_in(self.steps),
+            Grid::Knots => Ok(Sampling::through(self.steps, &path.knot_times())?.ending(self.ending)),
+        }
     }
 
-    /// The same with another number of steps.
+    /// The same with another number of steps, which may be too few for the knots: of equal size.
     pub fn sampling_in(&self, steps: usize) -> Result<Sampling, SamplerError> {
         Ok(Sampling::uniform(steps)?.warped(self.warp)?.ending(self.ending))
     }
@@ -110,6 +136,7 @@ impl SampleSection {
         let section = SampleSection {
             sampler: read_sampler(r, "sampler", path, objective).unwrap_or_else(|| usual_sampler(objective).to_owned()),
             steps: read_steps(r, objective).unwrap_or(280),
+            grid: read_grid(r, objective).unwrap_or_default(),
             warp: read_warp(r, objective).unwrap_or(1.0),
             ending: r.choice("ending", &ENDINGS).unwrap_or_default(),
             quantise: r.choice("quantise", &QUANTISE).unwrap_or_default(),
@@ -138,6 +165,9 @@ impl SampleSection {
         // Runs that were begun before there was this key keep their identity.
         if self.warp != 1.0 {
             w.value("warp", &self.warp);
+        }
+        if self.grid != Grid::Uniform {
+            w.word("grid", &GRIDS, &self.grid);
         }
         w.word("ending", &ENDINGS, &self.ending);
         if self.quantise != Quantise::Round {
@@ -186,6 +216,17 @@ pub(super) fn read_steps(r: &Reader, objective: &Objective) -> Option<usize> {
         r.problem("steps", message, format!("give {needed}, or leave it out"));
     }
     Some(needed)
+}
+
+fn read_grid(r: &Reader, objective: &Objective) -> Option<Grid> {
+    let grid = r.choice("grid", &GRIDS)?;
+    if grid == Grid::Knots && matches!(objective.kind, Kind::OneStep { .. }) {
+        r.problem("grid", "sample.grid \"knots\"; a one-step network takes steps of one size", "leave it out");
+    }
+    if grid == Grid::Knots && r.has("warp") {
+        r.problem("grid", "sample.grid \"knots\" and sample.warp both choose the times", "leave one of them out");
+    }
+    Some(grid)
 }
 
 fn read_warp(r: &Reader, objective: &Objective) -> Option<f64> {
