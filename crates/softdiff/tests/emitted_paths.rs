@@ -83,7 +83,7 @@ fn a_mask_after_a_blur_keeps_its_edges() {
         (Box::new(blur), Curve::straight(0.0, 3.0).unwrap()),
         (Box::new(Masking::new(shape, ErasureOrder::Spiral)), Curve::straight(0.0, 1.0).unwrap()),
     ]);
-    let times = drawn(40);
+    let times = drawn(400);
     let images = vec![1.0; times.len() * shape.len()];
     let found = in_training(&path, &times, &images);
     for (index, t) in times.iter().enumerate() {
