@@ -90,7 +90,7 @@ fn every_kind_of_objective_is_sampled_as_what_it_was_trained_for() {
     let (right, prepared, mut model) = trained("one-step", HEAT_PATH, objective, "");
     assert_eq!((model.recipe.sample.sampler.as_str(), model.recipe.sample.steps), ("ihdm", 40));
     let error = attempt(&model, &Momentum, 40);
-    assert!(error.contains("only the sampler 'ihdm'"), "{error}");
+    assert!(error.contains("with the sampler 'ihdm'"), "{error}");
     let error = attempt(&model, &Ihdm { s_noise: 1.0 }, 50);
     assert!(error.contains("begin at time 1 with 40 steps"), "{error}");
     check("one-step", right, misread(&prepared, &mut model, Prediction::PAPER, &Momentum));

@@ -335,6 +335,41 @@ fn on_a_centred_path_samples_and_likelihoods_are_those_of_images_in_minus_one_to
     assert!((average - 0.5).abs() < 0.02, "{average}");
 }
 
+/// Predicts a tenth of x one step further, and knows no clean image.
+struct OneStep;
+
+impl Denoiser for OneStep {
+    fn x0_hat(&mut self, _: &[f64], _: f64) -> Result<Vec<f64>> {
+        panic!("a one-step sampler asks for no clean image");
+    }
+    fn one_step(&mut self, xt: &[f64], t: f64, t_next: f64) -> Result<Vec<f64>> {
+        Ok(xt.iter().map(|x| 0.1 * x + t - t_next).collect())
+    }
+}
+
+/// Rissanen et al. 2023, Algorithm 2: `u' = mu(u) + delta eta`, and the mean in the end.
+#[test]
+fn ihdm_is_its_published_update() {
+    let path = Path::new(
+        vec![(
+            Box::new(Fading::new(ONE)),
+            LevelSchedule::Curve { curve: Curve::straight(0.0, 0.5).unwrap(), start: 0.0 },
+        )],
+        Noise::Constant { sigma: 0.01 },
+    )
+    .unwrap();
+    let [from, to] = random_points(&path, [0.6, 0.55]);
+    let stage = Stage { path: &path, from: &from, to: &to, eta: &[2.0] };
+    let ihdm = Ihdm { s_noise: 1.25 };
+    let next = ihdm.step(&stage, &[0.7], &mut OneStep, &mut Past::default()).unwrap()[0];
+    assert!((next - (0.07 + 0.05 + 0.0125 * 2.0)).abs() < 1e-12, "{next}");
+    let last = ihdm.finish(&stage, &[0.7], &mut OneStep).unwrap()[0];
+    assert!((last - 0.12).abs() < 1e-12, "{last}");
+    let mut clean = |x: &[f64], _: f64| Ok(x.to_vec());
+    let error = ihdm.step(&stage, &[0.7], &mut clean, &mut Past::default()).unwrap_err().to_string();
+    assert!(error.contains("one-step"), "{error}");
+}
+
 #[test]
 fn steps_through_the_knots_end_at_every_corner_of_the_path() {
     let blur = Box::new(Blur::new(Shape::new(4, 4, 1), Boundary::Zero, 2.0).unwrap());

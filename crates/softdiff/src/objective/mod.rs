@@ -107,7 +107,7 @@ pub enum ObjectiveError {
     /// A one-step prediction taken for a clean one.
     #[error(
         "this model predicts the image one step less corrupted (objective.kind \"one-step\"), not the clean one; only \
-         the sampler 'ihdm' can use it"
+         softdiff sample with the sampler 'ihdm' can use it"
     )]
     OneStep,
     /// A clean prediction taken for a one-step one.

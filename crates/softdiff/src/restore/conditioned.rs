@@ -10,6 +10,7 @@
 
 use super::solve::System;
 use super::{Observation, Spread};
+use crate::objective::ObjectiveError;
 use crate::path::Path;
 use crate::sampler::{Denoiser, Result, SamplerError};
 use rayon::prelude::*;
@@ -46,6 +47,11 @@ impl Denoiser for Conditioned<'_> {
             Ok(())
         })?;
         Ok(x0_hat)
+    }
+
+    /// What was seen says nothing about an image one step less corrupted.
+    fn one_step(&mut self, _: &[f64], _: f64, _: f64) -> Result<Vec<f64>> {
+        Err(ObjectiveError::OneStep.into())
     }
 }
 

@@ -342,6 +342,12 @@ mod tests {
         assert_ne!(begun, lasting(&recipe("train.rate=1")));
         assert!(recipe("train.recompute=true").to_toml().contains("recompute = true"));
         assert!(!recipe("train.steps=5").to_toml().contains("recompute"));
+        assert_eq!(begun, lasting(&recipe("sample.quantise=truncate")));
+        // A run of the version before path.centred: its text had no such key, and it is not centred.
+        let vp = Recipe::builtin("vp", &[]).unwrap().to_toml();
+        let before = vp.replace("centred = true\n", "").replace("quantise = \"truncate\"\n", "");
+        let saved = Recipe::parse_saved(&before, "config.toml", &["train.steps=1".into()]).unwrap();
+        assert_eq!(lasting(&saved), before.replace("steps = 1000000", "steps = 1"));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use serde_json::json;
 use softdiff::hash;
 use softdiff::inception::{Extractor, FEATURES};
 use softdiff::metrics::{
-    Evaluation, FidReference, KidOptions, Measured, MetricError, Protocol, fid, fid_infinity, kid, nearest, prdc,
+    Evaluation, FidReference, KidOptions, Made, Measured, MetricError, Protocol, fid, fid_infinity, kid, nearest, prdc,
 };
+use softdiff::model::Quantise;
 use std::time::Instant;
 
 /// Below this many pictures FID is dominated by its bias.
@@ -41,7 +42,7 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
     let protocol = Protocol {
         images: images.pictures.clone(),
         reference: reference.pictures()?,
-        quantisation: "8 bits, floats rounded to the nearest".into(),
+        quantisation: quantisation(images.made.as_ref()).into(),
         network: network.as_ref().map_or(String::new(), |network| hash::to_text(network.hash())),
         preset: if network.is_some() { flags.preset.to_string() } else { String::new() },
         options: options(flags, &metrics),
@@ -64,6 +65,14 @@ pub fn all(flags: &Measure) -> Result<Evaluation, Failure> {
     }
     evaluation.seconds = start.elapsed().as_secs_f64();
     Ok(evaluation)
+}
+
+/// How the floats of samples became bytes.
+fn quantisation(made: Option<&Made>) -> &'static str {
+    match made.map(|made| made.quantise).unwrap_or_default() {
+        Quantise::Round => "8 bits, floats rounded to the nearest",
+        Quantise::Truncate => "8 bits, floats truncated",
+    }
 }
 
 fn of_features(
