@@ -334,6 +334,18 @@ fn make_prior(recipe: &Recipe, path: &Path, values: &dyn Fn() -> Vec<f64>) -> Re
 mod tests {
     use super::*;
 
+    /// What a version without the keys of today wrote for `recipe`.
+    fn written_before(recipe: &Recipe) -> String {
+        let absent = |line: &&str| ["exif", "start", "centred", "quantise"].iter().any(|key| line.starts_with(key));
+        let text = recipe.to_toml().replace("crop = \"auto\"", "crop = \"none\"");
+        text.lines().filter(|line| !absent(line)).map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Checkpoints are known by the hash of the text that a version before wrote, with one step.
+    fn hashed_before(recipe: &Recipe) -> String {
+        written_before(recipe).replace(&format!("\nsteps = {}\n", recipe.train.steps), "\nsteps = 1\n")
+    }
+
     #[test]
     fn a_run_may_go_on_longer_and_in_less_memory_but_not_otherwise() {
         let recipe = |set: &str| Recipe::builtin("quickstart", &[set.into()]).unwrap();
@@ -344,38 +356,31 @@ mod tests {
         assert!(!recipe("train.steps=5").to_toml().contains("recompute"));
         assert_eq!(begun, lasting(&recipe("sample.quantise=truncate")));
         // A run of the version before path.centred: its text had no such key, and it is not centred.
-        let vp = Recipe::builtin("vp", &[]).unwrap().to_toml();
-        let before = vp.replace("centred = true\n", "").replace("quantise = \"truncate\"\n", "");
-        let saved = Recipe::parse_saved(&before, "config.toml", &["train.steps=1".into()]).unwrap();
-        assert_eq!(lasting(&saved), before.replace("steps = 1000000", "steps = 1"));
+        let vp = Recipe::builtin("vp", &[]).unwrap();
+        let before = Recipe::parse_saved(&written_before(&vp), "config.toml", &[]).unwrap();
+        assert_eq!(lasting(&before), hashed_before(&vp));
     }
 
     #[test]
     fn a_simultaneous_run_of_before_keeps_its_stretched_curve_and_can_go_on() {
         let now = Recipe::builtin("simultaneous", &[]).unwrap();
-        let saved = now.to_toml().replace("\nstart = 0.18\n", "\n");
-        assert_ne!(saved, now.to_toml());
-        let before = Recipe::parse_saved(&saved, "config.toml", &[]).unwrap();
+        let before = Recipe::parse_saved(&written_before(&now), "config.toml", &[]).unwrap();
         let start = |recipe: &Recipe| match recipe.path {
             crate::recipe::PathSection::Simultaneous { start, .. } => start,
             _ => f64::NAN,
         };
         assert_eq!((start(&now), start(&before)), (0.18, 0.0));
         // What checkpoints were hashed with is the same text as ever.
-        assert_eq!(lasting(&before), saved.replace("steps = 1000000", "steps = 1"));
+        assert_eq!(lasting(&before), hashed_before(&now));
         assert_eq!(Recipe::parse_saved(&before.to_toml(), "config.toml", &[]).unwrap(), before);
     }
 
     #[test]
     fn a_run_of_a_version_without_orientation_and_usual_crop_goes_on() {
         let now = Recipe::builtin("quickstart", &[]).unwrap();
-        let lines = now.to_toml().replace("crop = \"auto\"", "crop = \"none\"");
-        let then: String =
-            lines.lines().filter(|line| !line.starts_with("exif")).map(|line| format!("{line}\n")).collect();
-        let before = Recipe::parse_saved(&then, "config.toml", &[]).unwrap();
+        let before = Recipe::parse_saved(&written_before(&now), "config.toml", &[]).unwrap();
         assert!(!before.data.exif);
-        // Its checkpoints are known by the hash of this text, which that version made of the same lines.
-        assert_eq!(lasting(&before), then.replace(&format!("\nsteps = {}\n", now.train.steps), "\nsteps = 1\n"));
+        assert_eq!(lasting(&before), hashed_before(&now));
         assert_eq!(lasting(&before), lasting(&now));
         // With a size, the rule has changed: what was stretched is not mixed with what is cropped.
         let sized = |crop: &str| {
