@@ -18,7 +18,7 @@ use std::time::Instant;
 const CODES: &str = "\
 Exit codes:
   0    done
-  1    failed for a reason that can be mended: the message and its hint say how
+  1    failed; the message and its hint say how to fix it
   2    bad usage, or a bad recipe
   75   stopped by SIGTERM with a checkpoint saved; run the same command again to continue
   130  interrupted by Ctrl-C, while training with a checkpoint saved

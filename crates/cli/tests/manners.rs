@@ -19,7 +19,7 @@ fn json_is_one_object_on_standard_output_also_about_a_failure() {
     let failed = softdiff(&["sample", "no/such/run", "--json"]);
     assert_eq!(failed.status.code(), Some(1));
     let facts: Value = serde_json::from_slice(&failed.stdout).unwrap();
-    assert!(facts["error"].as_str().unwrap().contains("is no model") && facts["hint"].is_string(), "{facts}");
+    assert!(facts["error"].as_str().unwrap().contains("is not a model") && facts["hint"].is_string(), "{facts}");
     assert!(text(&failed.stderr).starts_with("error: "));
 }
 

@@ -76,7 +76,7 @@ impl Doctor {
             Err(error) => {
                 facts["gpu"] = json!({ "missing": error.to_string() });
                 if !json {
-                    println!("gpu {gpu}     none: {error}");
+                    println!("gpu {gpu}     none found: {error}");
                     if let softdiff::engine::Error::Device { hint, .. } = error {
                         println!("          hint: {hint}");
                     }

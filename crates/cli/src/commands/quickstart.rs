@@ -18,7 +18,7 @@ Example: everything, then more images of the model it made
 
 Stopped half-way, the same command goes on where it was.";
 
-/// See everything once: schedule, prior, training, samples and a report, on data that is built in. Minutes.
+/// Run everything once on built-in data: schedule, prior, training, samples and a report; takes a few minutes.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Quickstart {

@@ -38,7 +38,7 @@ enum Verb {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Say whether a recipe is sound; exits with 2 and all that is wrong if not.
+    /// Check a recipe for errors; lists all of them and exits with 2 if there are any.
     #[command(after_help = "Example:\n  softdiff recipe check mine.toml")]
     Check {
         /// The name of a built-in recipe, or a file.

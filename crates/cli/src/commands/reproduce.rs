@@ -23,7 +23,7 @@ use softdiff::run::StopRequest;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
-Example: what there is, then one of them in small, on data that is built in
+Example: list the experiments, then run a small version of one on built-in data
   softdiff reproduce list
   softdiff reproduce sampler-ablation --minutes 10
 
@@ -43,7 +43,7 @@ goes on where it was. Numbers of small budgets show which is better, not how goo
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Reproduce {
-    /// The experiment; list tells them all.
+    /// The name of the experiment; `reproduce list` shows all.
     name: String,
     /// Minutes for the whole experiment, shared equally by its models.
     #[arg(long, value_name = "M", conflicts_with_all = ["images", "budget"])]

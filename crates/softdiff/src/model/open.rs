@@ -52,7 +52,7 @@ pub struct Model {
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// Neither a run nor an exported model.
-    #[error("{} is no model: it has no config.toml; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
+    #[error("{} is not a model: it has no config.toml; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
     NoModel(PathBuf),
     /// A file that is no imported model.
     #[error("{}: {problem}; give a run's folder, an exported model, or what softdiff import wrote", file.display())]

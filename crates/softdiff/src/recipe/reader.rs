@@ -119,11 +119,11 @@ impl<'a> Reader<'a> {
     fn wrong(&self, key: &'static str, node: &Node, expected: &str) {
         let written = self.problems.written(node.place);
         let message = match &node.value {
-            Value::Text(_) => format!("{} is text", self.full(key)),
-            Value::List(_) => format!("{} is a list", self.full(key)),
-            Value::Table(_) => format!("{} is a table", self.full(key)),
-            Value::Date => format!("{} is a date", self.full(key)),
-            _ => format!("{} is {written}", self.full(key)),
+            Value::Text(_) => format!("{} must be {expected}, got text", self.full(key)),
+            Value::List(_) => format!("{} must be {expected}, got a list", self.full(key)),
+            Value::Table(_) => format!("{} must be {expected}, got a table", self.full(key)),
+            Value::Date => format!("{} must be {expected}, got a date", self.full(key)),
+            _ => format!("{} must be {expected}, got {written}", self.full(key)),
         };
         self.problems.add(Some(node.place), Some(self.full(key)), message, format!("give {expected}"));
     }

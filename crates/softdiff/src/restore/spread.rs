@@ -44,7 +44,7 @@ impl Spread {
         })
     }
 
-    /// The power of photographs, as strong as what was seen lets expect: images of this spread, seen through A, vary as
+    /// The power of photographs, scaled to match what was seen: images of this spread, seen through A, vary as
     /// much as y does.
     pub fn fitting(observation: &Observation) -> Result<Spread> {
         const DRAWS: usize = 16;
