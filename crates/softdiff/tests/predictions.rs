@@ -8,8 +8,9 @@ use softdiff::corruption::Shape;
 use softdiff::engine::cpu::Executor;
 use softdiff::engine::cuda::Numbers;
 use softdiff::engine::{Device, Graph, Params, Plan};
+use softdiff::image::from_unit;
 use softdiff::metrics::sliced_wasserstein;
-use softdiff::model::{Generation, Generator, Model, to_bytes};
+use softdiff::model::{Generation, Generator, Model};
 use softdiff::noise::Alpha;
 use softdiff::objective::{Head, OutputScale, Parametrisation, Prediction, TimeVars};
 use softdiff::path::Path as SoftPath;
@@ -55,7 +56,7 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
 
 fn distance(prepared: &Prepared, images: &[f64]) -> f64 {
     let reference = &prepared.dataset.pixels()[..SEEDS as usize * SIDE * SIDE];
-    sliced_wasserstein(&to_bytes(images), reference, SIDE * SIDE, 256, 0).unwrap().0
+    sliced_wasserstein(&from_unit(images), reference, SIDE * SIDE, 256, 0).unwrap().0
 }
 
 /// The distance to the data if the network's output is read as `prediction`.

@@ -121,7 +121,7 @@ impl Sample {
             self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect();
         if let Some(data) = &self.begin_with {
             let pictures = beginnings(data, self.begin_at, model.path.shape())?;
-            model.prior = Prior::data(&model.path, &pictures.values, self.begin_at)?;
+            model.prior = Prior::data(&model.path, &pictures.pixels, self.begin_at)?;
             sampling = sampling.beginning(self.begin_at);
             set.push(format!("begin at {} with {}", self.begin_at, pictures.source));
         }

@@ -141,48 +141,8 @@ fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
     Ok(sampler.blend(&Stage { path, from: &from, to: &to, eta: &[] }, None).is_some())
 }
 
-/// How samples become bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Quantise {
-    /// To the nearest.
-    #[default]
-    Round,
-    /// To the next below, as score_sde does before it measures FID (choice A22).
-    Truncate,
-}
-
-impl Quantise {
-    /// Values in [0, 1] as bytes; what lies outside is cut off.
-    pub fn bytes(self, values: &[f64]) -> Vec<u8> {
-        match self {
-            Quantise::Round => to_bytes(values),
-            // A cast drops the fraction.
-            Quantise::Truncate => values.iter().map(|v| (v * 255.0).clamp(0.0, 255.0) as u8).collect(),
-        }
-    }
-}
-
-/// Values in [0, 1] as bytes, rounded; what lies outside is cut off.
-pub fn to_bytes(values: &[f64]) -> Vec<u8> {
-    values.iter().map(|v| (v.clamp(0.0, 1.0) * 255.0).round() as u8).collect()
-}
-
 /// x_t as values to look at: strong noise would be black and white only, so what is louder than the image is turned down.
 pub fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
     let factor = 1.0 / (2.0 * sigma).max(1.0);
     x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// numpy: `np.clip(x * 255., 0, 255).astype(np.uint8)` of score_sde, and `np.round` before the cast.
-    #[test]
-    fn samples_are_rounded_or_truncated() {
-        let values = [-0.3, 0.0, 0.001, 0.0021, 0.5, 0.998, 0.9999, 1.0, 1.7];
-        assert_eq!(Quantise::Truncate.bytes(&values), [0, 0, 0, 0, 127, 254, 254, 255, 255]);
-        assert_eq!(Quantise::Round.bytes(&values), [0, 0, 0, 1, 128, 254, 255, 255, 255]);
-    }
 }
