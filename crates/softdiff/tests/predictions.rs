@@ -42,8 +42,9 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     let section = &model.recipe.sample;
     let (sampler, sampling) = (section.build().unwrap(), section.sampling(&model.path).unwrap());
     let seeds: Vec<u64> = (0..SEEDS).collect();
-    let mut generator = Generator::new(&device, &model, &*sampler, &sampling, 64, Numbers::F32).unwrap();
-    let images = generator.images(&seeds, &mut |_, _| {}).unwrap();
+    let generation = model.generation(&*sampler, &sampling, 64);
+    let mut generator = Generator::new(&device, model.predictor(), &generation, Numbers::F32).unwrap();
+    let images = generator.images(&generation, &seeds, &mut |_, _| {}).unwrap();
     // The scores of training are made in the same way, and so is what an exported model makes.
     let score = Scorer::new(&prepared, &device, None).unwrap().score(&model.params).unwrap();
     assert_eq!(score.value, distance(&prepared, &images));
@@ -116,8 +117,9 @@ fn a_preconditioned_network_is_sampled_with_the_spectrum_of_its_images() {
 /// What sampling says that cannot be.
 fn attempt(model: &Model, sampler: &dyn Sampler, steps: usize) -> String {
     let sampling = Sampling::uniform(steps).unwrap();
-    let mut generator = Generator::new(&Device::Cpu, model, sampler, &sampling, 1, Numbers::F32).unwrap();
-    generator.images(&[0], &mut |_, _| {}).unwrap_err().to_string()
+    let generation = model.generation(sampler, &sampling, 1);
+    let mut generator = Generator::new(&Device::Cpu, model.predictor(), &generation, Numbers::F32).unwrap();
+    generator.images(&generation, &[0], &mut |_, _| {}).unwrap_err().to_string()
 }
 
 #[test]

@@ -130,8 +130,9 @@ impl Sample {
         let numbers = numbers(model.recipe.train.precision);
         let begun = Instant::now();
         let progress = Progress::new("sampling", "images");
-        let mut generator = Generator::new(&device, &model, sampler.as_ref(), &sampling, batch, numbers)?;
-        let images = generator.images(&self.seeds.0, &mut |done, total| progress.update(done, total))?;
+        let generation = model.generation(sampler.as_ref(), &sampling, batch);
+        let mut generator = Generator::new(&device, model.predictor(), &generation, numbers)?;
+        let images = generator.images(&generation, &self.seeds.0, &mut |done, total| progress.update(done, total))?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
         let made = Made {

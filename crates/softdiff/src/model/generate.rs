@@ -5,8 +5,8 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
 use rayon::prelude::*;
-use softdiff_engine::Device;
 use softdiff_engine::cuda::Numbers;
+use softdiff_engine::{Device, Params};
 
 /// What to make images with.
 pub struct Generation<'a> {
@@ -61,18 +61,20 @@ impl Model {
         NetworkDenoiser::new(device, self.predictor(), batch, numbers)
     }
 
-    fn predictor(&self) -> Predictor<'_> {
+    /// Its network with its weights, and how to read it.
+    pub fn predictor(&self) -> Predictor<'_> {
         let (prediction, condition, path) = (self.prediction.clone(), self.condition, self.path.clone());
         Predictor { network: &self.network, params: &self.params, prediction, condition, path }
     }
+
+    /// Making images with it, `batch` at a time.
+    pub fn generation<'a>(&'a self, sampler: &'a dyn Sampler, sampling: &'a Sampling, batch: usize) -> Generation<'a> {
+        Generation { path: &self.path, prior: &self.prior, sampler, sampling, batch }
+    }
 }
 
-/// A model ready to make images: on a GPU as a graph where the sampler allows it, else step by step.
-pub struct Generator<'a> {
-    model: &'a Model,
-    sampler: &'a dyn Sampler,
-    sampling: &'a Sampling,
-    batch: usize,
+/// A network on a device, ready to make images: on a GPU as a graph where the sampler allows it, else step by step.
+pub struct Generator {
     by: By,
     made: u64,
 }
@@ -84,47 +86,55 @@ enum By {
     Loop(NetworkDenoiser),
 }
 
-impl<'a> Generator<'a> {
-    /// Puts the model on `device`, for `batch` images at a time.
+impl Generator {
+    /// Puts the network on `device`, for images as `generation` says.
     pub fn new(
         device: &Device,
-        model: &'a Model,
-        sampler: &'a dyn Sampler,
-        sampling: &'a Sampling,
-        batch: usize,
+        predictor: Predictor<'_>,
+        generation: &Generation<'_>,
         numbers: Numbers,
-    ) -> Result<Generator<'a>> {
-        let by = if device.is_gpu() && has_blend(&model.path, sampler)? {
-            By::Graph(GraphSampler::new(device, model.predictor(), sampling, batch, numbers)?)
+    ) -> Result<Generator> {
+        let Generation { path, sampler, sampling, batch, .. } = *generation;
+        let batch = batch.max(1);
+        let by = if device.is_gpu() && has_blend(path, sampler)? {
+            By::Graph(GraphSampler::new(device, predictor, sampling, batch, numbers)?)
         } else {
-            By::Loop(model.denoiser(device, batch, numbers)?)
+            By::Loop(NetworkDenoiser::new(device, predictor, batch, numbers)?)
         };
-        Ok(Generator { model, sampler, sampling, batch, by, made: 0 })
+        Ok(Generator { by, made: 0 })
     }
 
-    /// One image per seed, in the range of the data but not cut off to it.
-    pub fn images(&mut self, seeds: &[u64], progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<f64>> {
-        let (model, sampler, sampling) = (self.model, self.sampler, self.sampling);
+    /// Other weights for the same network.
+    pub fn set_params(&mut self, params: &Params<f32>) -> Result<()> {
+        match &mut self.by {
+            By::Loop(denoiser) => denoiser.set_params(params),
+            By::Graph(graph) => graph.set_params(params),
+        }
+    }
+
+    /// One image per seed, in the range of the data but not cut off to it; `generation` is the one it was made for.
+    pub fn images(
+        &mut self,
+        generation: &Generation<'_>,
+        seeds: &[u64],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<f64>> {
         self.made += seeds.len() as u64;
         match &mut self.by {
-            By::Loop(denoiser) => {
-                let (path, prior, batch) = (&*model.path, &model.prior, self.batch);
-                Generation { path, prior, sampler, sampling, batch }.images(denoiser, seeds, progress)
-            }
+            By::Loop(denoiser) => generation.images(denoiser, seeds, progress),
             By::Graph(graph) => {
-                let size = model.path.shape().len();
+                let size = generation.path.shape().len();
                 let mut images = Vec::with_capacity(seeds.len() * size);
-                for part in seeds.chunks(self.batch.max(1)) {
-                    images.extend(graph.sample(sampler, model.starts(part), part, sampling)?);
+                for part in seeds.chunks(generation.batch.max(1)) {
+                    let x1 = generation.starts(part);
+                    images.extend(graph.sample(generation.sampler, x1, part, generation.sampling)?);
                     progress(images.len() / size, seeds.len());
                 }
                 Ok(images)
             }
         }
     }
-}
 
-impl Generator<'_> {
     /// Evaluations of the network per image, counted: the mean over all images made, to the nearest whole number.
     pub fn evaluations(&self) -> usize {
         let evaluated = match &self.by {
