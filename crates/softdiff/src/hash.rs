@@ -11,8 +11,8 @@ pub fn of_bytes(bytes: &[u8]) -> u64 {
 }
 
 /// FNV-1a of the little-endian bytes of some numbers.
-pub fn of_values(values: &[f64]) -> u64 {
-    values.iter().fold(OFFSET_BASIS, |hash, value| {
+pub fn of_values(values: impl IntoIterator<Item = f64>) -> u64 {
+    values.into_iter().fold(OFFSET_BASIS, |hash, value| {
         value.to_le_bytes().iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
     })
 }
@@ -32,6 +32,6 @@ mod tests {
         assert_eq!(of_bytes(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(of_bytes(b"foobar"), 0x8594_4171_f739_67e8);
         assert_eq!(to_text(of_bytes(b"a")), "fnv1a64:af63dc4c8601ec8c");
-        assert_eq!(of_values(&[1.5]), of_bytes(&1.5f64.to_le_bytes()));
+        assert_eq!(of_values([1.5]), of_bytes(&1.5f64.to_le_bytes()));
     }
 }

@@ -4,7 +4,7 @@ use softdiff::corruption::{Blur, Boundary, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::engine::cuda::Numbers;
 use softdiff::engine::{Device, Params};
-use softdiff::model::{Condition, Generation, GraphSampler, NetworkDenoiser, Predictor};
+use softdiff::model::{Condition, Generation, Generator, GraphSampler, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
 use softdiff::noise::Alpha;
 use softdiff::objective::Prediction;
@@ -150,4 +150,40 @@ fn graph_and_loop_agree(network: UNetConfig) {
             }
         }
     }
+}
+
+/// A preview may be made while the network is in trouble; the next one must not suffer from it.
+#[test]
+fn weights_given_later_make_their_own_images_even_after_some_that_are_not_finite() {
+    let network = UNetConfig::small(8, 1, 8, &[1, 2]);
+    let mut params = Params::initialise(&network.graph(1).unwrap().0, 5);
+    params.trainable_mut().flatten().enumerate().for_each(|(i, weight)| *weight += 0.1 * (i as f32 * 1.3).sin());
+    let mut broken = params.clone();
+    broken.trainable_mut().flatten().for_each(|weight| *weight = f32::NAN);
+    let (path, sampling) = (Arc::new(paths().remove(0)), Sampling::uniform(3).unwrap());
+    let (prior, sampler) = (Prior::noise(&path).unwrap(), &samplers(&path)[0]);
+    let with = |params| Predictor {
+        network: &network,
+        params,
+        prediction: Prediction::PAPER,
+        condition: Condition::Time,
+        path: path.clone(),
+    };
+    let generation =
+        Generation { path: &path, prior: &prior, sampler: sampler.as_ref(), sampling: &sampling, batch: 2 };
+    let sample = |graph: &mut GraphSampler| {
+        graph.sample(sampler.as_ref(), generation.starts(&[1, 2]), &[1, 2], &sampling).map_err(|e| e.to_string())
+    };
+    let fresh = |params| GraphSampler::new(&Device::Cpu, with(params), &sampling, 2, Numbers::F32).unwrap();
+    let expected = sample(&mut fresh(&params)).unwrap();
+    let mut graph = fresh(&broken);
+    sample(&mut graph).unwrap_err();
+    graph.set_params(&params).unwrap();
+    assert_eq!(sample(&mut graph).unwrap(), expected);
+    let mut generator = Generator::new(&Device::Cpu, with(&broken), &generation, Numbers::F32).unwrap();
+    generator.set_params(&params).unwrap();
+    let mut other = Generator::new(&Device::Cpu, with(&params), &generation, Numbers::F32).unwrap();
+    let [found, expected] =
+        [&mut generator, &mut other].map(|g| g.images(&generation, &[1, 2], &mut |_, _| {}).unwrap());
+    assert_eq!(found, expected);
 }

@@ -8,8 +8,9 @@ use softdiff::corruption::Shape;
 use softdiff::engine::cpu::Executor;
 use softdiff::engine::cuda::Numbers;
 use softdiff::engine::{Device, Graph, Params, Plan};
+use softdiff::image::from_unit;
 use softdiff::metrics::sliced_wasserstein;
-use softdiff::model::{Generation, Generator, Model, to_bytes};
+use softdiff::model::{Generation, Generator, Model};
 use softdiff::noise::Alpha;
 use softdiff::objective::{Head, OutputScale, Parametrisation, Prediction, TimeVars};
 use softdiff::path::Path as SoftPath;
@@ -41,8 +42,9 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     let section = &model.recipe.sample;
     let (sampler, sampling) = (section.build().unwrap(), section.sampling(&model.path).unwrap());
     let seeds: Vec<u64> = (0..SEEDS).collect();
-    let mut generator = Generator::new(&device, &model, &*sampler, &sampling, 64, Numbers::F32).unwrap();
-    let images = generator.images(&seeds, &mut |_, _| {}).unwrap();
+    let generation = model.generation(&*sampler, &sampling, 64);
+    let mut generator = Generator::new(&device, model.predictor(), &generation, Numbers::F32).unwrap();
+    let images = generator.images(&generation, &seeds, &mut |_, _| {}).unwrap();
     // The scores of training are made in the same way, and so is what an exported model makes.
     let score = Scorer::new(&prepared, &device, None).unwrap().score(&model.params).unwrap();
     assert_eq!(score.value, distance(&prepared, &images));
@@ -55,7 +57,7 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
 
 fn distance(prepared: &Prepared, images: &[f64]) -> f64 {
     let reference = &prepared.dataset.pixels()[..SEEDS as usize * SIDE * SIDE];
-    sliced_wasserstein(&to_bytes(images), reference, SIDE * SIDE, 256, 0).unwrap().0
+    sliced_wasserstein(&from_unit(images), reference, SIDE * SIDE, 256, 0).unwrap().0
 }
 
 /// The distance to the data if the network's output is read as `prediction`.
@@ -115,8 +117,9 @@ fn a_preconditioned_network_is_sampled_with_the_spectrum_of_its_images() {
 /// What sampling says that cannot be.
 fn attempt(model: &Model, sampler: &dyn Sampler, steps: usize) -> String {
     let sampling = Sampling::uniform(steps).unwrap();
-    let mut generator = Generator::new(&Device::Cpu, model, sampler, &sampling, 1, Numbers::F32).unwrap();
-    generator.images(&[0], &mut |_, _| {}).unwrap_err().to_string()
+    let generation = model.generation(sampler, &sampling, 1);
+    let mut generator = Generator::new(&Device::Cpu, model.predictor(), &generation, Numbers::F32).unwrap();
+    generator.images(&generation, &[0], &mut |_, _| {}).unwrap_err().to_string()
 }
 
 #[test]

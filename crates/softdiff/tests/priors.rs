@@ -3,10 +3,15 @@
 mod common;
 
 use common::{CIFAR, pictures_of_the_transport_goldens};
-use softdiff::corruption::{Blur, Boundary, Corruption, ErasureOrder, HeatDissipation, Masking};
+use softdiff::corruption::{
+    Blur, Boundary, Corruption, Decolourisation, ErasureOrder, Grey, HeatDissipation, Masking, Shape,
+};
 use softdiff::curve::Interpolation;
+use softdiff::image::to_unit;
+use softdiff::linalg::{Matrix, SymmetricEigen};
 use softdiff::path::Path;
-use softdiff::prior::{Prior, PriorError, Signal};
+use softdiff::prior::{Mixture, Prior, PriorError, Signal};
+use softdiff::random::Stream;
 
 fn path_of(corruption: Box<dyn Corruption>) -> Path {
     let full = corruption.levels().full;
@@ -100,5 +105,53 @@ fn broken_files_and_impossible_fits_are_typed_errors() {
     assert!(matches!(Prior::fitted(&blur_path(), &fit_to, 0, 1, 0), Err(PriorError::Zero { .. })));
     assert!(matches!(Prior::fitted(&blur_path(), &fit_to, 2000, 1, 0), Err(PriorError::Modes { .. })));
     assert!(matches!(Prior::fitted(&blur_path(), &fit_to, 2, 100, 0), Err(PriorError::TooFewImages { .. })));
-    assert!(Prior::data(&blur_path(), &[], 1.0).is_err());
+    assert!(Prior::data(&blur_path(), &[0u8; 0], 1.0).is_err());
+}
+
+#[test]
+fn a_prior_fitted_in_passes_over_bytes_is_that_of_all_values_at_once_to_the_last_bit() {
+    let (shape, plane) = (Shape::new(4, 5, 3), Shape::new(4, 5, 1));
+    // More than a group of a mean (1,024), and no whole number of chunks (256).
+    let count = 1100;
+    let mut stream = Stream::new(5, "bytes");
+    let bytes: Vec<u8> = (0..count * shape.len()).map(|_| stream.below(256) as u8).collect();
+    let images = to_unit(&bytes);
+    let mean_of = |images: &[f64]| {
+        let add = |mut sum: Vec<f64>, image: &[f64]| {
+            sum.iter_mut().zip(image).for_each(|(s, v)| *s += v);
+            sum
+        };
+        let sum_of = |images: &[f64]| images.chunks(shape.len()).fold(vec![0.0; shape.len()], add);
+        let groups: Vec<f64> = images.chunks(1024 * shape.len()).flat_map(sum_of).collect();
+        sum_of(&groups).iter().map(|sum| sum / count as f64).collect::<Vec<f64>>()
+    };
+    let blur = Blur::new(shape, Boundary::Zero, 2.0).unwrap();
+    let grey = Decolourisation::new(shape, Grey::Mean).unwrap();
+    for corruption in [Box::new(blur) as Box<dyn Corruption>, Box::new(grey)] {
+        let (path, name) = (path_of(corruption), "blur has modes of its own, grey principal components");
+        let prior = Prior::fitted(&path, &bytes, 3, 2, 1).unwrap();
+        let Signal::Modes { modes, mixture, offset } = &prior.signal else { panic!() };
+        let map = path.at(1.0).unwrap().map;
+        let corrupted = map.apply_batch(shape, &images).unwrap();
+        let (coefficients, mean) = if map.treats_channels_alike() {
+            let before: Vec<Vec<f64>> = (0..3).map(|k| map.adjoint(plane, modes.basis().row(k)).unwrap()).collect();
+            let coefficients = Matrix::from_fn(count, 9, |i, k| {
+                let values = images[i * shape.len()..][..shape.len()].iter().skip(k % 3).step_by(3);
+                values.zip(&before[k / 3]).fold(0.0, |sum, (value, weight)| sum + weight * value)
+            });
+            (coefficients, map.apply(shape, &mean_of(&images)).unwrap())
+        } else {
+            let cloud = Matrix::from_fn(count * 3, plane.len(), |p, pixel| corrupted[(p / 3 * 20 + pixel) * 3 + p % 3]);
+            let centred = cloud.centred(&cloud.row_mean());
+            let eigen = SymmetricEigen::new(&centred.transposed_times(&centred)).unwrap();
+            assert!((0..3).all(|k| eigen.vectors.row(k) == modes.basis().row(k)), "{name}");
+            (modes.coefficients(&corrupted), mean_of(&corrupted))
+        };
+        assert_eq!(*mixture, Mixture::fit(&coefficients, 2, 1).unwrap(), "{name}");
+        let spanned = modes.image(&modes.coefficients(&mean).into_values());
+        assert!(offset.iter().zip(mean.iter().zip(&spanned)).all(|(o, (m, s))| *o == m - s), "{name}");
+        assert_eq!(prior, Prior::fitted(&path, &images, 3, 2, 1).unwrap(), "{name}");
+        let Signal::Data { images } = Prior::data(&path, &bytes, 1.0).unwrap().signal else { panic!() };
+        assert_eq!(images, corrupted, "{name}");
+    }
 }

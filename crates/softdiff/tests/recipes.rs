@@ -1,7 +1,7 @@
 //! Recipes: the built-in ones are sound, bad ones are refused with a place and a remedy, nothing panics.
 
 use softdiff::corruption::Shape;
-use softdiff::model::Quantise;
+use softdiff::image::Quantise;
 use softdiff::objective::Objective;
 use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, PathSection, Recipe};
 use softdiff::schedule::plan;

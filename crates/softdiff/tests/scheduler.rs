@@ -5,6 +5,7 @@ mod common;
 use common::{CIFAR, golden, golden_json, numbers, pictures_of_the_transport_goldens, tensor};
 use softdiff::corruption::{Blur, Boundary, Corruption, Shape};
 use softdiff::curve::Interpolation;
+use softdiff::image::{from_unit, to_unit};
 use softdiff::linalg::Matrix;
 use softdiff::noise::Noise;
 use softdiff::path::{LevelSchedule, Path};
@@ -112,6 +113,17 @@ fn a_schedule_records_its_origin_and_survives_its_file() {
     assert_eq!(read, schedule);
     assert_eq!(read.hash(), schedule.hash());
     assert_eq!(read.curve().unwrap().value(1.0), 5.0);
+}
+
+#[test]
+fn the_schedule_of_bytes_is_that_of_their_values_and_has_the_same_hash() {
+    let (shape, pictures) = small_pictures();
+    let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
+    let (bytes, wanted) = (from_unit(&pictures), request(Metric::Paired, SHORTEST));
+    let schedule = plan(&blur, &bytes, &wanted, &|_, _| {}).unwrap();
+    let values = to_unit(&bytes);
+    assert_eq!(schedule, plan(&blur, &values, &wanted, &|_, _| {}).unwrap());
+    assert_eq!(schedule.data.hash, softdiff::hash::to_text(softdiff::hash::of_values(values)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use softdiff::corruption::Corruption;
 use softdiff::curve::Interpolation;
-use softdiff::image::grid;
+use softdiff::image::{from_unit, grid};
 use softdiff::path::{LevelSchedule, Path as DiffusionPath};
 use softdiff::random::Stream;
 use softdiff::schedule::{Schedule, Timing, usual_candidates};
@@ -74,8 +74,8 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     for step in 0..arguments.steps {
         let t = step as f64 / (arguments.steps - 1) as f64;
         let moment = path.at(t)?;
-        clean.extend(pictures::to_bytes(&moment.map.apply(shape, &image)?));
-        noisy.extend(pictures::to_bytes(&path.diffuse(&image, t, &eta)?));
+        clean.extend(from_unit(&moment.map.apply(shape, &image)?));
+        noisy.extend(from_unit(&path.diffuse(&image, t, &eta)?));
         shown.push(Shown { t, level: path.level(t)?, sigma: moment.sigma });
     }
     clean.extend(noisy);

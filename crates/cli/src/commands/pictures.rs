@@ -1,18 +1,19 @@
-//! Pictures from any data source as numbers in [0, 1], for the verbs that compute with them.
+//! Pictures from any data source, for the verbs that compute with them.
 
 use super::data::{explain, explain_opening};
 use crate::diagnostics::Failure;
 use softdiff::corruption::Shape;
 use softdiff::data::{Exif, LoadOptions, Source};
-use softdiff::image::{Format, Picture, decode};
+use softdiff::image::{Format, Picture, decode, to_unit};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Images of one shape, one after the other.
 pub struct Pictures {
     /// Shape of each.
     pub shape: Shape,
-    /// Their values in [0, 1].
-    pub values: Vec<f64>,
+    /// Their samples.
+    pub pixels: Arc<Vec<u8>>,
     /// Where they came from, without folders, which say nothing elsewhere.
     pub source: String,
 }
@@ -26,7 +27,7 @@ pub fn load(path: &Path, most: usize) -> Result<Pictures, Failure> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     Ok(Pictures {
         shape: Shape::new(set.height(), set.width(), set.channels()),
-        values: values(set.pixels()),
+        pixels: set.shared_pixels().clone(),
         source: format!("{} {name}", source.format()),
     })
 }
@@ -37,7 +38,7 @@ pub fn one(path: &Path, index: usize) -> Result<(Shape, Vec<f64>), Failure> {
         Some(picture) if index == 0 => picture?,
         _ => from_source(path, index)?,
     };
-    Ok((Shape::new(picture.height, picture.width, picture.channels), values(&picture.pixels)))
+    Ok((Shape::new(picture.height, picture.width, picture.channels), to_unit(&picture.pixels)))
 }
 
 /// The picture in a file that is nothing but a picture.
@@ -58,13 +59,4 @@ fn from_source(path: &Path, index: usize) -> Result<Picture, Failure> {
         return Err(failure.hint(format!("give --index 0 to {}", source.len().saturating_sub(1))));
     }
     Ok(source.read(index, Exif::Apply)?)
-}
-
-fn values(bytes: &[u8]) -> Vec<f64> {
-    bytes.iter().map(|&b| f64::from(b) / 255.0).collect()
-}
-
-/// Values in [0, 1] as bytes, rounded; what lies outside is cut off.
-pub fn to_bytes(values: &[f64]) -> impl Iterator<Item = u8> + '_ {
-    values.iter().map(|v| (v.clamp(0.0, 1.0) * 255.0).round() as u8)
 }

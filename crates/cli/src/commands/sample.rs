@@ -121,7 +121,7 @@ impl Sample {
             self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect();
         if let Some(data) = &self.begin_with {
             let pictures = beginnings(data, self.begin_at, model.path.shape())?;
-            model.prior = Prior::data(&model.path, &pictures.values, self.begin_at)?;
+            model.prior = Prior::data(&model.path, &pictures.pixels, self.begin_at)?;
             sampling = sampling.beginning(self.begin_at);
             set.push(format!("begin at {} with {}", self.begin_at, pictures.source));
         }
@@ -130,8 +130,9 @@ impl Sample {
         let numbers = numbers(model.recipe.train.precision);
         let begun = Instant::now();
         let progress = Progress::new("sampling", "images");
-        let mut generator = Generator::new(&device, &model, sampler.as_ref(), &sampling, batch, numbers)?;
-        let images = generator.images(&self.seeds.0, &mut |done, total| progress.update(done, total))?;
+        let generation = model.generation(sampler.as_ref(), &sampling, batch);
+        let mut generator = Generator::new(&device, model.predictor(), &generation, numbers)?;
+        let images = generator.images(&generation, &self.seeds.0, &mut |done, total| progress.update(done, total))?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
         let made = Made {

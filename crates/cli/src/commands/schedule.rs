@@ -127,7 +127,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
         resamplings: arguments.resamplings,
     };
     let progress = Progress::new("measuring", "distances");
-    let schedule = plan(&*corruption, &pictures.values, &request, &|done, total| progress.update(done, total))?;
+    let schedule = plan(&*corruption, &pictures.pixels, &request, &|done, total| progress.update(done, total))?;
     drop(progress);
     std::fs::write(&arguments.out, schedule.to_json()).map_err(|error| {
         Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")

@@ -6,8 +6,7 @@ use super::pictures::shown;
 use serde_json::{Value, json};
 use softdiff::corruption::{Boundary, Corruption, Direction, ErasureOrder, Grey, Shape};
 use softdiff::curve::{Curve, Interpolation};
-use softdiff::image::Picture;
-use softdiff::model::to_bytes;
+use softdiff::image::{Picture, from_unit, to_unit};
 use softdiff::noise::{NOISE_STAGE, Noise};
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
@@ -52,7 +51,7 @@ impl Scenes {
             picture = picture.with_channels(3);
         }
         let shape = Shape::new(picture.height, picture.width, picture.channels);
-        let x0: Vec<f64> = picture.pixels.iter().map(|&b| f64::from(b) / 255.0).collect();
+        let x0 = to_unit(&picture.pixels);
         let eta = Stream::new(*seed, "noise of a strip").normals(x0.len());
         let scene = Arc::new(Scene { picture, shape, path: path(shape, kinds)?, x0, eta });
         let mut kept = kept();
@@ -77,7 +76,7 @@ pub fn answer(studio: &Studio, request: &Request) -> Result<Value, Response> {
     if noisy {
         xt.iter_mut().zip(eta).for_each(|(x, eta)| *x += moment.sigma * eta);
     }
-    let png = shown(&Picture { pixels: to_bytes(&xt), ..*picture });
+    let png = shown(&Picture { pixels: from_unit(&xt), ..*picture });
     Ok(json!({
         "png": png, "width": shape.width, "height": shape.height, "t": t,
         "level": path.level(t).map_err(Response::failed)?, "sigma": if noisy { moment.sigma } else { 0.0 },

@@ -9,7 +9,7 @@ use crate::diagnostics::Failure;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
-use softdiff::image::{Picture, resize};
+use softdiff::image::{Picture, resize, to_unit};
 use softdiff::model::Model;
 use softdiff::restore::{Entry, Match, Restoration, Spread};
 use softdiff::sampler::{Denoiser, SamplerError};
@@ -114,7 +114,7 @@ fn restore(
     };
     // A picture to be made larger is taken as it is.
     let seen = match order.task == Task::SuperResolve && !order.degrade {
-        true => (Shape::new(picture.height, picture.width, picture.channels), values(picture)),
+        true => (Shape::new(picture.height, picture.width, picture.channels), to_unit(&picture.pixels)),
         false => (shape, fitted(picture, shape)),
     };
     let observation = task.observe(model, seen, known, order.degrade)?.observation;
@@ -172,9 +172,5 @@ fn fitted(picture: &Picture, shape: Shape) -> Vec<f64> {
     };
     let cut = picture.crop((width - kept.0) / 2, (height - kept.1) / 2, kept.0, kept.1);
     let cut = cut.unwrap_or_else(|| picture.clone()).with_channels(shape.channels);
-    values(&resize::bilinear(&cut, shape.width, shape.height))
-}
-
-fn values(picture: &Picture) -> Vec<f64> {
-    picture.pixels.iter().map(|&b| f64::from(b) / 255.0).collect()
+    to_unit(&resize::bilinear(&cut, shape.width, shape.height).pixels)
 }

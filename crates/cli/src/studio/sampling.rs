@@ -7,8 +7,8 @@ use super::pictures::shown;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
-use softdiff::image::{Picture, grid};
-use softdiff::model::{Model, to_bytes, visible};
+use softdiff::image::{Picture, from_unit, grid};
+use softdiff::model::{Model, visible};
 use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Watched, sample_watched};
 use softdiff::train::numbers;
 use std::cell::RefCell;
@@ -123,8 +123,8 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
 pub fn sheet(shape: Shape, images: &[f64]) -> String {
     let Shape { height, width, channels } = shape;
     if images.len() == shape.len() {
-        return shown(&Picture { width, height, channels, pixels: to_bytes(images) });
+        return shown(&Picture { width, height, channels, pixels: from_unit(images) });
     }
     let columns = grid::square_columns(images.len() / shape.len());
-    shown(&grid::compose(width, height, channels, &to_bytes(images), columns, 1))
+    shown(&grid::compose(width, height, channels, &from_unit(images), columns, 1))
 }

@@ -71,7 +71,7 @@ impl Shape {
     }
 
     /// How many images `values` hold.
-    pub fn count(&self, values: &[f64]) -> Result<usize, CorruptionError> {
+    pub fn count<V>(&self, values: &[V]) -> Result<usize, CorruptionError> {
         if self.is_empty() || !values.len().is_multiple_of(self.len()) {
             return Err(CorruptionError::ImageSize { shape: *self, found: values.len() });
         }

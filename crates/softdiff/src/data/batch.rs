@@ -1,6 +1,7 @@
 //! Which pictures a training step sees, as a pure function of (seed, step, slot): nothing to save, nothing to restore.
 
 use super::{Dataset, Shuffled};
+use crate::image::PixelValue;
 use rayon::prelude::*;
 use softdiff_engine::rng::Stream;
 
@@ -85,7 +86,7 @@ impl<'a> Batches<'a> {
     fn fill(&self, out: &mut [f32], index: usize, flipped: bool) {
         let picture = self.dataset.picture(index);
         let (width, channels) = (self.dataset.width(), self.dataset.channels());
-        let unit = |sample: &u8| f32::from(*sample) / 255.0;
+        let unit = |sample: &u8| sample.unit() as f32;
         if !flipped {
             out.iter_mut().zip(picture).for_each(|(out, sample)| *out = unit(sample));
             return;

@@ -3,7 +3,7 @@
 use super::pictures::Raw;
 use super::{FileError, MAX_PICTURES};
 use crate::bytes::Bytes;
-use crate::image::MAX_SIDE;
+use crate::image::{MAX_SIDE, Quantise};
 use crate::shown::shown;
 
 const FORMAT: &str = "npy";
@@ -168,7 +168,7 @@ impl<'a> Array<'a> {
 /// Floats from 0 to 1 as bytes, rounded to the nearest.
 fn bytes_of(values: impl ExactSizeIterator<Item = f64>) -> Result<Vec<u8>, FileError> {
     let byte = |(index, value): (usize, f64)| match value {
-        0.0..=1.0 => Ok((value * 255.0).round() as u8),
+        0.0..=1.0 => Ok(Quantise::Round.byte(value)),
         _ => Err(FileError::NotABrightness { index, value }),
     };
     values.enumerate().map(byte).collect()

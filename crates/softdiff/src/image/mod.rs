@@ -23,10 +23,12 @@ pub mod png;
 mod png_decode;
 mod pnm;
 pub mod resize;
+mod unit;
 mod webp;
 
 pub use error::ImageError;
 pub use film::{Film, FilmFormat, Frame};
+pub use unit::{PixelValue, Quantise, from_unit, to_unit};
 
 /// The longest side of a picture.
 pub const MAX_SIDE: usize = 8192;

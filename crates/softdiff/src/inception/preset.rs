@@ -1,5 +1,6 @@
 //! How 8-bit pictures come to the network's input. The two ways in use give different features and must not be mixed.
 
+use crate::image::PixelValue;
 use softdiff_engine::op::Align;
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +30,7 @@ impl Preset {
     /// The value of a sample as the network wants it. Being affine, this may come before the resize.
     pub(super) fn value(self, sample: u8) -> f32 {
         match self {
-            Preset::PytorchFid => f32::from(sample) / 255.0 * 2.0 - 1.0,
+            Preset::PytorchFid => sample.unit() as f32 * 2.0 - 1.0,
             Preset::Tensorflow => (f32::from(sample) - 128.0) / 128.0,
         }
     }

@@ -1,7 +1,7 @@
 //! Results with their protocol, and the comparison of two of them.
 
 use super::{MetricError, Protocol};
-use crate::model::Quantise;
+use crate::image::Quantise;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! Metrics of pixels: no network is needed, and none can be blamed.
 
 use super::MetricError;
-use crate::linalg::Matrix;
-use crate::transport::sliced;
-use rayon::prelude::*;
+use crate::transport::sliced_images;
 
 /// Side and deviation of the window of SSIM, and its two constants (Wang et al. 2004).
 const WINDOW: usize = 11;
@@ -22,14 +20,12 @@ pub fn sliced_wasserstein(
     directions: usize,
     seed: u64,
 ) -> Result<(f64, f64), MetricError> {
-    let cloud = |set: &[u8]| {
+    for set in [pictures, reference] {
         if size == 0 || !set.len().is_multiple_of(size) {
             return Err(MetricError::Rows { values: set.len(), dimensions: size });
         }
-        let values = set.par_iter().map(|&sample| f64::from(sample) / 255.0).collect();
-        Ok(Matrix::from_vec(set.len() / size, size, values)?)
-    };
-    let estimate = sliced(&cloud(pictures)?, &cloud(reference)?, directions, seed)?;
+    }
+    let estimate = sliced_images(pictures, reference, size, directions, seed)?;
     let distance = (estimate.value.max(0.0) / size as f64).sqrt();
     let error = if distance > 0.0 { estimate.error / size as f64 / (2.0 * distance) } else { 0.0 };
     Ok((distance, error))

@@ -85,7 +85,7 @@ impl Statistics {
     /// A hash of mean and covariance.
     pub fn hash(&self) -> Result<u64, MetricError> {
         let (mean, covariance) = self.moments()?;
-        let hashes = [hash::of_values(&mean), hash::of_values(covariance.values())];
+        let hashes = [hash::of_values(mean.iter().copied()), hash::of_values(covariance.values().iter().copied())];
         Ok(hash::of_bytes(&hashes.map(u64::to_le_bytes).concat()))
     }
 }

@@ -5,8 +5,8 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
 use rayon::prelude::*;
-use softdiff_engine::Device;
 use softdiff_engine::cuda::Numbers;
+use softdiff_engine::{Device, Params};
 
 /// What to make images with.
 pub struct Generation<'a> {
@@ -61,18 +61,20 @@ impl Model {
         NetworkDenoiser::new(device, self.predictor(), batch, numbers)
     }
 
-    fn predictor(&self) -> Predictor<'_> {
+    /// Its network with its weights, and how to read it.
+    pub fn predictor(&self) -> Predictor<'_> {
         let (prediction, condition, path) = (self.prediction.clone(), self.condition, self.path.clone());
         Predictor { network: &self.network, params: &self.params, prediction, condition, path }
     }
+
+    /// Making images with it, `batch` at a time.
+    pub fn generation<'a>(&'a self, sampler: &'a dyn Sampler, sampling: &'a Sampling, batch: usize) -> Generation<'a> {
+        Generation { path: &self.path, prior: &self.prior, sampler, sampling, batch }
+    }
 }
 
-/// A model ready to make images: on a GPU as a graph where the sampler allows it, else step by step.
-pub struct Generator<'a> {
-    model: &'a Model,
-    sampler: &'a dyn Sampler,
-    sampling: &'a Sampling,
-    batch: usize,
+/// A network on a device, ready to make images: on a GPU as a graph where the sampler allows it, else step by step.
+pub struct Generator {
     by: By,
     made: u64,
 }
@@ -84,47 +86,55 @@ enum By {
     Loop(NetworkDenoiser),
 }
 
-impl<'a> Generator<'a> {
-    /// Puts the model on `device`, for `batch` images at a time.
+impl Generator {
+    /// Puts the network on `device`, for images as `generation` says.
     pub fn new(
         device: &Device,
-        model: &'a Model,
-        sampler: &'a dyn Sampler,
-        sampling: &'a Sampling,
-        batch: usize,
+        predictor: Predictor<'_>,
+        generation: &Generation<'_>,
         numbers: Numbers,
-    ) -> Result<Generator<'a>> {
-        let by = if device.is_gpu() && has_blend(&model.path, sampler)? {
-            By::Graph(GraphSampler::new(device, model.predictor(), sampling, batch, numbers)?)
+    ) -> Result<Generator> {
+        let Generation { path, sampler, sampling, batch, .. } = *generation;
+        let batch = batch.max(1);
+        let by = if device.is_gpu() && has_blend(path, sampler)? {
+            By::Graph(GraphSampler::new(device, predictor, sampling, batch, numbers)?)
         } else {
-            By::Loop(model.denoiser(device, batch, numbers)?)
+            By::Loop(NetworkDenoiser::new(device, predictor, batch, numbers)?)
         };
-        Ok(Generator { model, sampler, sampling, batch, by, made: 0 })
+        Ok(Generator { by, made: 0 })
     }
 
-    /// One image per seed, in the range of the data but not cut off to it.
-    pub fn images(&mut self, seeds: &[u64], progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<f64>> {
-        let (model, sampler, sampling) = (self.model, self.sampler, self.sampling);
+    /// Other weights for the same network.
+    pub fn set_params(&mut self, params: &Params<f32>) -> Result<()> {
+        match &mut self.by {
+            By::Loop(denoiser) => denoiser.set_params(params),
+            By::Graph(graph) => graph.set_params(params),
+        }
+    }
+
+    /// One image per seed, in the range of the data but not cut off to it; `generation` is the one it was made for.
+    pub fn images(
+        &mut self,
+        generation: &Generation<'_>,
+        seeds: &[u64],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<f64>> {
         self.made += seeds.len() as u64;
         match &mut self.by {
-            By::Loop(denoiser) => {
-                let (path, prior, batch) = (&*model.path, &model.prior, self.batch);
-                Generation { path, prior, sampler, sampling, batch }.images(denoiser, seeds, progress)
-            }
+            By::Loop(denoiser) => generation.images(denoiser, seeds, progress),
             By::Graph(graph) => {
-                let size = model.path.shape().len();
+                let size = generation.path.shape().len();
                 let mut images = Vec::with_capacity(seeds.len() * size);
-                for part in seeds.chunks(self.batch.max(1)) {
-                    images.extend(graph.sample(sampler, model.starts(part), part, sampling)?);
+                for part in seeds.chunks(generation.batch.max(1)) {
+                    let x1 = generation.starts(part);
+                    images.extend(graph.sample(generation.sampler, x1, part, generation.sampling)?);
                     progress(images.len() / size, seeds.len());
                 }
                 Ok(images)
             }
         }
     }
-}
 
-impl Generator<'_> {
     /// Evaluations of the network per image, counted: the mean over all images made, to the nearest whole number.
     pub fn evaluations(&self) -> usize {
         let evaluated = match &self.by {
@@ -141,48 +151,8 @@ fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
     Ok(sampler.blend(&Stage { path, from: &from, to: &to, eta: &[] }, None).is_some())
 }
 
-/// How samples become bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Quantise {
-    /// To the nearest.
-    #[default]
-    Round,
-    /// To the next below, as score_sde does before it measures FID (choice A22).
-    Truncate,
-}
-
-impl Quantise {
-    /// Values in [0, 1] as bytes; what lies outside is cut off.
-    pub fn bytes(self, values: &[f64]) -> Vec<u8> {
-        match self {
-            Quantise::Round => to_bytes(values),
-            // A cast drops the fraction.
-            Quantise::Truncate => values.iter().map(|v| (v * 255.0).clamp(0.0, 255.0) as u8).collect(),
-        }
-    }
-}
-
-/// Values in [0, 1] as bytes, rounded; what lies outside is cut off.
-pub fn to_bytes(values: &[f64]) -> Vec<u8> {
-    values.iter().map(|v| (v.clamp(0.0, 1.0) * 255.0).round() as u8).collect()
-}
-
 /// x_t as values to look at: strong noise would be black and white only, so what is louder than the image is turned down.
 pub fn visible(x: &[f64], sigma: f64) -> Vec<f64> {
     let factor = 1.0 / (2.0 * sigma).max(1.0);
     x.iter().map(|x| 0.5 + factor * (x - 0.5)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// numpy: `np.clip(x * 255., 0, 255).astype(np.uint8)` of score_sde, and `np.round` before the cast.
-    #[test]
-    fn samples_are_rounded_or_truncated() {
-        let values = [-0.3, 0.0, 0.001, 0.0021, 0.5, 0.998, 0.9999, 1.0, 1.7];
-        assert_eq!(Quantise::Truncate.bytes(&values), [0, 0, 0, 0, 127, 254, 254, 255, 255]);
-        assert_eq!(Quantise::Round.bytes(&values), [0, 0, 0, 1, 128, 254, 255, 255, 255]);
-    }
 }

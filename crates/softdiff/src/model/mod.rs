@@ -13,7 +13,7 @@ mod posthoc;
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
-pub use generate::{Generation, Generator, Quantise, to_bytes, visible};
+pub use generate::{Generation, Generator, visible};
 pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

@@ -9,7 +9,7 @@ use crate::sampler::run::noise;
 use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::device::Evaluator;
-use softdiff_engine::{Device, Graph, Var};
+use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
 /// A network and the update of any sampler whose steps are [`Blend`]s, for a fixed number of images at a time.
@@ -88,6 +88,11 @@ impl GraphSampler {
         Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0, sees_mask })
     }
 
+    /// Other weights for the same network.
+    pub fn set_params(&mut self, params: &Params<f32>) -> Result<()> {
+        Ok(self.run.set_params(params)?)
+    }
+
     /// Images at a time.
     pub fn batch(&self) -> usize {
         self.batch
@@ -116,6 +121,8 @@ impl GraphSampler {
         let centre = self.path.centre();
         x1.iter_mut().for_each(|x| *x -= centre);
         self.run.set("x", &narrow(&x1))?;
+        // What was predicted last has no part in the first step, which holds only if it is a number.
+        self.run.set("previous", &vec![0.0; x1.len()])?;
         let steps = sampling.times.len() - 1;
         let path = self.path.clone();
         let mut from = Point::on(&path, sampling.times[0])?;

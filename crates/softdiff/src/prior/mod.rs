@@ -4,6 +4,7 @@
 //! blur it is not: besides the mean colour several modes still carry as much signal as noise at the last level, and
 //! since the blur stage adds no fresh noise, what is missing there is never repaired. So it is fitted to corrupted data.
 
+mod corrupted;
 mod density;
 mod file;
 mod gap;
@@ -15,10 +16,12 @@ pub use gap::{GapReport, ModeGap};
 pub use mixture::{Component, Mixture};
 pub use modes::Modes;
 
-use crate::corruption::{CorruptionError, Shape};
+use crate::corruption::{CorruptionError, LinearMap, Shape};
+use crate::image::PixelValue;
 use crate::linalg::LinalgError;
 use crate::path::{Path, PathError};
 use crate::random::Stream;
+use corrupted::Corrupted;
 use rayon::prelude::*;
 
 /// What can go wrong with a prior.
@@ -116,22 +119,28 @@ impl Prior {
     }
 
     /// Gaussians fitted to C_1 x_0 over `modes` modes and all channels; one component is a single Gaussian.
-    pub fn fitted(path: &Path, images: &[f64], modes: usize, components: usize, seed: u64) -> Result<Self, PriorError> {
+    pub fn fitted<V: PixelValue>(
+        path: &Path,
+        images: &[V],
+        modes: usize,
+        components: usize,
+        seed: u64,
+    ) -> Result<Self, PriorError> {
         let shape = path.shape();
         let last = path.at(1.0)?;
-        shape.count(images)?;
+        let corrupted = Corrupted::new(shape, &last.map, images)?;
         // Linear maps commute with means and inner products: where the modes are known beforehand, only these are corrupted.
         let (modes, coefficients, mean) = match Modes::of_map(shape, &last.map, modes)? {
             Some(known) => {
-                let coefficients = known.coefficients_of_clean(&last.map, images)?;
-                let mean = last.map.apply(shape, &mean_image(shape, images))?;
+                let clean = Corrupted::new(shape, &LinearMap::Identity, images)?;
+                let coefficients = known.before(&last.map)?.coefficients_of(&clean)?;
+                let mean = last.map.apply(shape, &clean.mean()?)?;
                 (known, coefficients, mean)
             }
             None => {
-                let corrupted = last.map.apply_batch(shape, images)?;
-                let modes = Modes::of_images(shape, &corrupted, modes)?;
-                let coefficients = modes.coefficients(&corrupted);
-                (modes, coefficients, mean_image(shape, &corrupted))
+                let modes = Modes::of_images(&corrupted, modes)?;
+                let coefficients = modes.coefficients_of(&corrupted)?;
+                (modes, coefficients, corrupted.mean()?)
             }
         };
         let mixture = Mixture::fit(&coefficients, components, seed)?;
@@ -143,9 +152,9 @@ impl Prior {
     }
 
     /// Images corrupted up to time `t`, 1 for p_1, to be drawn from. Leaks them; an upper bound for the others.
-    pub fn data(path: &Path, images: &[f64], t: f64) -> Result<Self, PriorError> {
+    pub fn data<V: PixelValue>(path: &Path, images: &[V], t: f64) -> Result<Self, PriorError> {
         let last = path.at(t)?;
-        let mut images = last.map.apply_batch(path.shape(), images)?;
+        let mut images = Corrupted::new(path.shape(), &last.map, images)?.all()?;
         add_offset(path, t, &mut images)?;
         if images.is_empty() {
             return Err(PriorError::TooFewImages { images: 0, dimensions: path.shape().len(), components: 1 });
@@ -187,19 +196,4 @@ fn add_offset(path: &Path, t: f64, images: &mut [f64]) -> Result<(), PriorError>
         images.iter_mut().zip(offset.iter().cycle()).for_each(|(x, o)| *x += o);
     }
     Ok(())
-}
-
-/// The mean of some images, summed in groups whose order is fixed.
-fn mean_image(shape: Shape, images: &[f64]) -> Vec<f64> {
-    const GROUP: usize = 1024;
-    let sum_of = |images: &[f64]| {
-        let mut sum = vec![0.0; shape.len()];
-        for image in images.chunks_exact(shape.len()) {
-            sum.iter_mut().zip(image).for_each(|(s, v)| *s += v);
-        }
-        sum
-    };
-    let groups: Vec<Vec<f64>> = images.par_chunks(GROUP * shape.len()).map(sum_of).collect();
-    let count = (images.len() / shape.len()).max(1) as f64;
-    sum_of(&groups.concat()).into_iter().map(|sum| sum / count).collect()
 }

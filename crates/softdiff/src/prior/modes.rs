@@ -1,8 +1,10 @@
 //! The spatial modes that survive the last corruption.
 
 use super::PriorError;
+use super::corrupted::Corrupted;
 use crate::corruption::{LinearMap, Shape};
-use crate::linalg::{Matrix, SymmetricEigen};
+use crate::image::PixelValue;
+use crate::linalg::{Matrix, SymmetricEigen, View, multiply_into};
 use rayon::prelude::*;
 
 /// Orthonormal images of one channel; coefficients are taken for every channel.
@@ -23,14 +25,14 @@ impl Modes {
     pub fn leading(shape: Shape, map: &LinearMap, corrupted: &[f64], count: usize) -> Result<Self, PriorError> {
         match Self::of_map(shape, map, count)? {
             Some(modes) => Ok(modes),
-            None => Self::of_images(shape, corrupted, count),
+            None => Self::of_images(&Corrupted::new(shape, &LinearMap::Identity, corrupted)?, count),
         }
     }
 
     /// The principal components of images.
-    pub(super) fn of_images(shape: Shape, images: &[f64], count: usize) -> Result<Self, PriorError> {
-        let (basis, gains) = principal_components(shape, images, count)?;
-        Ok(Modes { shape, basis, gains })
+    pub(super) fn of_images<V: PixelValue>(images: &Corrupted<V>, count: usize) -> Result<Self, PriorError> {
+        let (basis, gains) = principal_components(images, count)?;
+        Ok(Modes { shape: images.shape, basis, gains })
     }
 
     /// Those that the map alone tells.
@@ -54,14 +56,15 @@ impl Modes {
         Ok(Some(Modes { shape, basis, gains }))
     }
 
-    /// The coefficients of `map` applied to clean images, by `<b, C x> = <C^T b, x>`, for a map that treats channels alike.
-    pub(super) fn coefficients_of_clean(&self, map: &LinearMap, images: &[f64]) -> Result<Matrix, PriorError> {
+    /// Modes whose coefficients of clean images are those of `map` applied to them, by `<b, C x> = <C^T b, x>`, for a map
+    /// that treats channels alike.
+    pub(super) fn before(&self, map: &LinearMap) -> Result<Self, PriorError> {
         let plane = Shape { channels: 1, ..self.shape };
-        let mut behind = self.clone();
+        let mut before = self.clone();
         for mode in 0..self.count() {
-            behind.basis.row_mut(mode).copy_from_slice(&map.adjoint(plane, self.basis.row(mode))?);
+            before.basis.row_mut(mode).copy_from_slice(&map.adjoint(plane, self.basis.row(mode))?);
         }
-        Ok(behind.coefficients(images))
+        Ok(before)
     }
 
     pub(super) fn from_parts(shape: Shape, basis: Matrix, gains: Vec<f64>) -> Self {
@@ -85,23 +88,34 @@ impl Modes {
 
     /// Coefficients of images, a row for each: mode by mode, channels within a mode.
     pub fn coefficients(&self, images: &[f64]) -> Matrix {
-        let (channels, count) = (self.shape.channels, self.count());
-        let mut coefficients = Matrix::zeros(images.len() / self.shape.len(), count * channels);
+        let columns = self.count() * self.shape.channels;
+        let mut coefficients = Matrix::zeros(images.len() / self.shape.len(), columns);
         let by_pixel = self.basis.transposed();
-        let rows = coefficients.values_mut().par_chunks_exact_mut(count * channels);
-        rows.zip(images.par_chunks_exact(self.shape.len())).for_each(|(row, image)| {
-            // Channel by channel while they are summed, so that the modes lie together.
-            let mut sums = vec![0.0; count * channels];
-            for (pixel, values) in image.chunks_exact(channels).enumerate() {
-                for (sums, value) in sums.chunks_exact_mut(count).zip(values) {
-                    sums.iter_mut().zip(by_pixel.row(pixel)).for_each(|(sum, weight)| *sum += weight * value);
-                }
-            }
-            for (index, value) in row.iter_mut().enumerate() {
-                *value = sums[index % channels * count + index / channels];
-            }
-        });
+        let rows = coefficients.values_mut().par_chunks_exact_mut(columns);
+        rows.zip(images.par_chunks_exact(self.shape.len())).for_each(|(row, image)| self.fill(&by_pixel, image, row));
         coefficients
+    }
+
+    /// The same of images that are not there at once.
+    pub(super) fn coefficients_of<V: PixelValue>(&self, images: &Corrupted<V>) -> Result<Matrix, PriorError> {
+        let mut coefficients = Matrix::zeros(images.count(), self.count() * self.shape.channels);
+        let by_pixel = self.basis.transposed();
+        images.for_each(coefficients.values_mut(), |image, row| self.fill(&by_pixel, image, row))?;
+        Ok(coefficients)
+    }
+
+    fn fill(&self, by_pixel: &Matrix, image: &[f64], row: &mut [f64]) {
+        let (channels, count) = (self.shape.channels, self.count());
+        // Channel by channel while they are summed, so that the modes lie together.
+        let mut sums = vec![0.0; count * channels];
+        for (pixel, values) in image.chunks_exact(channels).enumerate() {
+            for (sums, value) in sums.chunks_exact_mut(count).zip(values) {
+                sums.iter_mut().zip(by_pixel.row(pixel)).for_each(|(sum, weight)| *sum += weight * value);
+            }
+        }
+        for (index, value) in row.iter_mut().enumerate() {
+            *value = sums[index % channels * count + index / channels];
+        }
     }
 
     /// The image of some coefficients.
@@ -136,17 +150,32 @@ fn products(rows: &Matrix, cols: &Matrix, gains: &[f64], count: usize) -> (Matri
     (basis, order.iter().map(|&k| gains[k].abs()).collect())
 }
 
-/// Directions of largest variance over the planes of all channels.
-fn principal_components(shape: Shape, images: &[f64], count: usize) -> Result<(Matrix, Vec<f64>), PriorError> {
-    let planes = shape.count(images)? * shape.channels;
+/// Directions of largest variance over the planes of all channels, in two passes: the mean, then the covariance.
+fn principal_components<V: PixelValue>(images: &Corrupted<V>, count: usize) -> Result<(Matrix, Vec<f64>), PriorError> {
+    let shape = images.shape;
+    let planes = images.count() * shape.channels;
     if planes < 2 {
         return Err(PriorError::TooFewImages { images: planes, dimensions: count, components: 1 });
     }
-    let cloud = Matrix::from_fn(planes, shape.pixels(), |plane, pixel| {
-        images[plane / shape.channels * shape.len() + pixel * shape.channels + plane % shape.channels]
-    });
-    let centred = cloud.centred(&cloud.row_mean());
-    let eigen = SymmetricEigen::new(&centred.transposed_times(&centred))?;
+    let cloud = |chunk: Vec<f64>| {
+        Matrix::from_fn(chunk.len() / shape.pixels(), shape.pixels(), |plane, pixel| {
+            chunk[plane / shape.channels * shape.len() + pixel * shape.channels + plane % shape.channels]
+        })
+    };
+    let mut mean = vec![0.0; shape.pixels()];
+    for chunk in images.chunks() {
+        for plane in cloud(chunk?).values().chunks_exact(shape.pixels()) {
+            mean.iter_mut().zip(plane).for_each(|(mean, value)| *mean += value);
+        }
+    }
+    let scale = 1.0 / planes as f64;
+    mean.iter_mut().for_each(|mean| *mean *= scale);
+    let mut scatter = Matrix::zeros(shape.pixels(), shape.pixels());
+    for chunk in images.chunks() {
+        let centred = cloud(chunk?).centred(&mean);
+        multiply_into(View::of(&centred).transposed(), View::of(&centred), scatter.values_mut(), true);
+    }
+    let eigen = SymmetricEigen::new(&scatter)?;
     let gains = eigen.values[..count].iter().map(|v| (v.max(0.0) / planes as f64).sqrt()).collect();
     Ok((Matrix::from_fn(count, shape.pixels(), |k, pixel| eigen.vectors[(k, pixel)]), gains))
 }

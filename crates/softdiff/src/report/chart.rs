@@ -1,6 +1,7 @@
 //! Line charts as SVG, drawn with the page's colours.
 
 use super::html::escape;
+use crate::image::Quantise;
 use std::fmt::Write;
 
 /// A line of a chart.
@@ -212,7 +213,7 @@ fn even_colour(hue: f64) -> [u8; 3] {
             lightness - amplitude * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0)
         };
         let rgb = [channel(0.0), channel(8.0), channel(4.0)];
-        colour = rgb.map(|value| (255.0 * value).round() as u8);
+        colour = rgb.map(|value| Quantise::Round.byte(value));
         let [r, g, b] =
             rgb.map(|value| if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) });
         if 0.2126 * r + 0.7152 * g + 0.0722 * b >= BRIGHTNESS {

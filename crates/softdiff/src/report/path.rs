@@ -3,8 +3,8 @@
 use super::page::ReportError;
 use super::{Block, Chart, Figure, Records, Section, Series, heat_map};
 use crate::data::Dataset;
-use crate::image::{Picture, grid};
-use crate::model::{Model, to_bytes};
+use crate::image::{Picture, from_unit, grid, to_unit};
+use crate::model::Model;
 use crate::path::Path;
 use crate::random::Stream;
 use crate::schedule::paired_distances;
@@ -20,13 +20,13 @@ const ROW: usize = 10;
 fn values(dataset: &Dataset, first: usize, count: usize) -> Vec<f64> {
     let size = dataset.picture_size();
     let last = (first + count).min(dataset.len());
-    dataset.pixels()[first.min(last) * size..last * size].iter().map(|&byte| f64::from(byte) / 255.0).collect()
+    to_unit(&dataset.pixels()[first.min(last) * size..last * size])
 }
 
 pub(super) fn tiles(path: &Path, images: &[f64], columns: usize) -> Picture {
     let shape = path.shape();
     let zoom = grid::usual_zoom(shape.width);
-    grid::compose(shape.width, shape.height, shape.channels, &to_bytes(images), columns, zoom)
+    grid::compose(shape.width, shape.height, shape.channels, &from_unit(images), columns, zoom)
 }
 
 /// Images of the data set on their way (Figure 1 of the paper, top).

@@ -4,6 +4,7 @@ use super::page::ReportError;
 use super::path::tiles;
 use super::{Block, Chart, Figure, Section, Series};
 use crate::data::Dataset;
+use crate::image::to_unit;
 use crate::metrics::{memorisation, nearest, sliced_wasserstein};
 use crate::model::{Model, NetworkDenoiser};
 use crate::objective::Prediction;
@@ -219,7 +220,6 @@ impl Scene<'_> {
         let shown = near.len().min(2 * ROW);
         let mut rows = bytes[..shown * size].to_vec();
         rows.extend(near[..shown].iter().flat_map(|near| dataset.picture(near.index)));
-        let values: Vec<f64> = rows.iter().map(|&byte| f64::from(byte) / 255.0).collect();
         let caption = format!(
             "Above: samples. Below: the nearest training image of each, by pixels. {:.1} % of {} samples are much nearer \
              to one training image than to any other; {} equal one.",
@@ -228,7 +228,7 @@ impl Scene<'_> {
             score.copies
         );
         found.numbers.push(("memorised (pixels)".into(), format!("{:.1} %", 100.0 * score.share)));
-        let figure = Figure::picture("neighbours", caption, &tiles(&self.model.path, &values, shown));
+        let figure = Figure::picture("neighbours", caption, &tiles(&self.model.path, &to_unit(&rows), shown));
         found.others.push(Section { title: "Nearest neighbours".into(), blocks: vec![Block::Figure(figure)] });
         Ok(())
     }

@@ -104,7 +104,7 @@ impl Timing {
 pub struct DataRecord {
     /// Where they came from, in words.
     pub source: String,
-    /// FNV-1a 64 of all values of the source, as little-endian f64.
+    /// FNV-1a 64 of all values of the source in [0, 1], as little-endian f64.
     pub hash: String,
     /// Images the source holds.
     pub available: usize,

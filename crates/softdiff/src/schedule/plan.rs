@@ -7,6 +7,8 @@ use super::{
 };
 use crate::corruption::Corruption;
 use crate::curve::{Curve, Interpolation};
+use crate::hash;
+use crate::image::PixelValue;
 use crate::linalg::Matrix;
 use crate::random::Stream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,10 +38,11 @@ pub struct Request {
     pub resamplings: usize,
 }
 
-/// Makes the schedule of a corruption for the images of a source (all of them, one after the other).
-pub fn plan(
+/// Makes the schedule of a corruption for the images of a source (all of them, one after the other; only those that are
+/// measured are converted to f64).
+pub fn plan<V: PixelValue>(
     corruption: &dyn Corruption,
-    source: &[f64],
+    source: &[V],
     request: &Request,
     progress: &Progress<'_>,
 ) -> Result<Schedule, ScheduleError> {
@@ -63,7 +66,7 @@ pub fn plan(
         seeds.iter().map(run).collect::<Result<Vec<_>, _>>()
     };
     // The hash takes one thread seconds, in which the others measure.
-    let (hash, runs) = rayon::join(|| crate::hash::of_values(source), measure);
+    let (hash, runs) = rayon::join(|| hash::of_values(source.iter().map(|value| value.unit())), measure);
     let mut runs = runs?;
     let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
     let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
@@ -77,7 +80,7 @@ pub fn plan(
         metric: if matches!(method, Method::Joint { .. }) { Metric::Paired } else { request.metric },
         data: DataRecord {
             source: request.source.clone(),
-            hash: crate::hash::to_text(hash),
+            hash: hash::to_text(hash),
             available,
             images: request.images,
             seed: request.seed,
@@ -96,11 +99,11 @@ pub fn plan(
 }
 
 /// `count` images drawn without repetition.
-fn choose(source: &[f64], length: usize, count: usize, seed: u64) -> Vec<f64> {
+fn choose<V: PixelValue>(source: &[V], length: usize, count: usize, seed: u64) -> Vec<f64> {
     let mut order = Stream::new(seed, "images of a schedule").permutation(source.len() / length);
     order.truncate(count);
     order.sort_unstable();
-    order.iter().flat_map(|&image| &source[image * length..(image + 1) * length]).copied().collect()
+    order.iter().flat_map(|&image| &source[image * length..(image + 1) * length]).map(|value| value.unit()).collect()
 }
 
 struct Chosen {

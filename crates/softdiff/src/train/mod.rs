@@ -4,6 +4,7 @@ mod blur_path;
 mod emitted_path;
 mod error;
 mod from;
+mod images;
 mod prepare;
 mod score;
 mod setup;

@@ -4,7 +4,7 @@ use super::setup::{Preview, Setup, Watcher};
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{DataError, Dataset, Source};
-use crate::model::Quantise;
+use crate::image::{Quantise, to_unit};
 use crate::network::UNetConfig;
 use crate::objective::{Precondition, Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
@@ -15,7 +15,6 @@ use crate::run::{RunError, RunFolder, RunLock};
 use crate::sampler::{SamplerError, by_name};
 use crate::schedule::{Schedule, ScheduleError, plan};
 use crate::spectrum::{Spectrum, SpectrumError};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use softdiff_engine::cuda::Numbers;
 use std::path::{Path as FilePath, PathBuf};
@@ -120,12 +119,11 @@ impl Prepared {
         let shape = Shape::new(dataset.height(), dataset.width(), dataset.channels());
         let network = recipe.network(shape)?;
         check_data(&recipe, &dataset, shape, folder, lock)?;
-        let values = || -> Vec<f64> { dataset.pixels().par_iter().map(|&byte| f64::from(byte) / 255.0).collect() };
         let schedule = match read_schedule(folder)? {
             Some(schedule) => Some(schedule),
             None => {
                 let measuring = |done, total| progress("scheduling", "distances", done, total);
-                let made = make_schedule(&recipe, shape, &values, &source, &measuring)?;
+                let made = make_schedule(&recipe, shape, &dataset, &source, &measuring)?;
                 if let Some(schedule) = &made {
                     folder.publish(lock, &folder.schedule(), schedule.to_json().as_bytes())?;
                     watcher.note(&format!(
@@ -143,7 +141,7 @@ impl Prepared {
         let prior = if folder.prior().exists() {
             Prior::read(&folder.prior())?
         } else {
-            let prior = make_prior(&recipe, &path, &values)?;
+            let prior = make_prior(&recipe, &path, &dataset)?;
             prior.write(&folder.prior())?;
             watcher.note(&format!("prior: {}", recipe.prior.kind()));
             prior
@@ -266,10 +264,9 @@ fn check_data(
 
 /// `count` images, or all there are, from everywhere in the data set.
 fn spread(dataset: &Dataset, count: usize) -> Vec<f64> {
-    let (all, size) = (dataset.len(), dataset.picture_size());
+    let all = dataset.len();
     let count = count.min(all);
-    let picked = (0..count).flat_map(|i| &dataset.pixels()[i * all / count * size..][..size]);
-    picked.map(|&byte| f64::from(byte) / 255.0).collect()
+    (0..count).flat_map(|i| to_unit(dataset.picture(i * all / count))).collect()
 }
 
 fn read_schedule(folder: &RunFolder) -> Result<Option<Schedule>, PrepareError> {
@@ -279,7 +276,7 @@ fn read_schedule(folder: &RunFolder) -> Result<Option<Schedule>, PrepareError> {
 fn make_schedule(
     recipe: &Recipe,
     shape: Shape,
-    values: &dyn Fn() -> Vec<f64>,
+    dataset: &Dataset,
     source: &Source,
     progress: &crate::schedule::Progress<'_>,
 ) -> Result<Option<Schedule>, PrepareError> {
@@ -290,9 +287,8 @@ fn make_schedule(
     let name = source.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let words = format!("{} {name}", source.format());
     let Some(mut request) = recipe.schedule_request(&*corruption, &words)? else { return Ok(None) };
-    let all = values();
-    request.images = request.images.min(all.len() / shape.len());
-    Ok(Some(plan(&*corruption, &all, &request, progress)?))
+    request.images = request.images.min(dataset.len());
+    Ok(Some(plan(&*corruption, dataset.pixels(), &request, progress)?))
 }
 
 /// The spectrum of the images, from the run's folder or measured.
@@ -315,17 +311,16 @@ fn make_spectrum(
     Ok(spectrum)
 }
 
-fn make_prior(recipe: &Recipe, path: &Path, values: &dyn Fn() -> Vec<f64>) -> Result<Prior, PrepareError> {
+fn make_prior(recipe: &Recipe, path: &Path, dataset: &Dataset) -> Result<Prior, PrepareError> {
     let first = |images: &Option<usize>| {
-        let mut all = values();
-        all.truncate(images.unwrap_or(usize::MAX).saturating_mul(path.shape().len()));
-        all
+        let count = images.map_or(dataset.len(), |images| images.min(dataset.len()));
+        &dataset.pixels()[..count * dataset.picture_size()]
     };
     Ok(match &recipe.prior {
         PriorSection::Noise => Prior::noise(path)?,
-        PriorSection::Data { images } => Prior::data(path, &first(images), 1.0)?,
+        PriorSection::Data { images } => Prior::data(path, first(images), 1.0)?,
         PriorSection::Fitted { modes, components, images } => {
-            Prior::fitted(path, &first(images), *modes, *components, recipe.seed)?
+            Prior::fitted(path, first(images), *modes, *components, recipe.seed)?
         }
     })
 }

@@ -1,9 +1,10 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
+use super::images::CurrentGenerator;
 use super::{Evaluation, Prepared, numbers};
 use crate::inception::Extractor;
 use crate::metrics::{Fid, MetricError, Pictures, sliced_wasserstein};
-use crate::model::{Condition, Generation, NetworkDenoiser, Predictor};
+use crate::model::{Condition, Generation, Predictor};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use serde::Serialize;
@@ -24,7 +25,7 @@ pub struct Scorer<'a> {
     sampling: Sampling,
     images: usize,
     by: By,
-    denoiser: Option<NetworkDenoiser>,
+    generator: CurrentGenerator,
 }
 
 enum By {
@@ -115,30 +116,23 @@ impl<'a> Scorer<'a> {
             (other, _) => return Err(ScoreError::Unknown(other.to_owned())),
         };
         let (sampler, sampling) = (sample.build()?, sample.sampling(&prepared.path)?);
-        Ok(Scorer { prepared, device, sampler, sampling, images: checkpoint.images, by, denoiser: None })
+        let generator = CurrentGenerator::default();
+        Ok(Scorer { prepared, device, sampler, sampling, images: checkpoint.images, by, generator })
     }
 
     /// The metric of the images that these weights make from seeds 0, 1, ...
     pub fn score(&mut self, weights: &Params<f32>) -> Result<Evaluation, ScoreError> {
         let Prepared { path, prior, dataset, recipe, network, .. } = self.prepared;
-        let denoiser = match &mut self.denoiser {
-            Some(denoiser) => {
-                denoiser.set_params(weights)?;
-                denoiser
-            }
-            none => {
-                let (path, precision) = (path.clone(), numbers(recipe.train.precision));
-                let (prediction, condition) = (self.prepared.prediction.clone(), Condition::Time);
-                let predictor = Predictor { network, params: weights, prediction, condition, path };
-                none.insert(NetworkDenoiser::new(self.device, predictor, BATCH.min(self.images), precision)?)
-            }
-        };
         let (sampler, sampling) = (self.sampler.as_ref(), &self.sampling);
+        let generation = Generation { path, prior, sampler, sampling, batch: BATCH.min(self.images) };
+        let (prediction, condition, path) = (self.prepared.prediction.clone(), Condition::Time, path.clone());
+        let predictor = Predictor { network, params: weights, prediction, condition, path };
+        let precision = numbers(recipe.train.precision);
+        let generator = self.generator.with(self.device, predictor, &generation, precision)?;
         let seeds: Vec<u64> = (0..self.images as u64).collect();
-        let generation = Generation { path, prior, sampler, sampling, batch: BATCH };
         let mut images = Vec::with_capacity(self.images * dataset.picture_size());
         for part in seeds.chunks(AT_ONCE) {
-            images.extend(recipe.sample.quantise.bytes(&generation.images(denoiser, part, &mut |_, _| {})?));
+            images.extend(recipe.sample.quantise.bytes(&generator.images(&generation, part, &mut |_, _| {})?));
         }
         let value = match &mut self.by {
             By::SlicedWasserstein => {

@@ -2,12 +2,13 @@
 //! uninterrupted one bit for bit, whatever was killed in between.
 
 use super::from;
+use super::images::CurrentGenerator;
 use super::setup::{Evaluation, Preview, Setup, Watcher};
 use super::{Noise, PathTable, Setting, SoftStep, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Checkpoints, Found, Progress, Save, TrainingState, Writer, folder_name};
 use crate::data::{Batches, Flip};
-use crate::image::grid;
-use crate::model::{Condition, Generation, NetworkDenoiser, Predictor, to_bytes};
+use crate::image::{from_unit, grid};
+use crate::model::{Condition, Generation, Predictor};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
 use softdiff_engine::device::{Learner, Objective, Record};
@@ -59,7 +60,7 @@ struct Trainer<'a> {
     /// Values of the metric that decides which checkpoint is best, by step.
     scores: BTreeMap<u64, f64>,
     last_good: Option<String>,
-    preview: Option<NetworkDenoiser>,
+    preview: CurrentGenerator,
     clock: Instant,
 }
 
@@ -104,7 +105,7 @@ impl<'a> Trainer<'a> {
         let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
         learner.feed("x0", setup.dataset.shared_pixels(), &batches.order())?;
         let writer = Writer::new(checkpoints)?;
-        let (preview, clock) = (None, Instant::now());
+        let (preview, clock) = (CurrentGenerator::default(), Instant::now());
         let mut trainer = Trainer {
             setup,
             folder,
@@ -283,27 +284,19 @@ impl<'a> Trainer<'a> {
     fn show(&mut self, preview: &Preview) -> Result<(), TrainError> {
         let setup = self.setup;
         let weights = self.weights()?;
-        let denoiser = match &mut self.preview {
-            Some(denoiser) => {
-                denoiser.set_params(&weights)?;
-                denoiser
-            }
-            none => {
-                let (prediction, path) = (setup.prediction.clone(), setup.path.clone());
-                let (network, params, condition) = (&setup.network, &weights, Condition::Time);
-                let predictor = Predictor { network, params, prediction, condition, path };
-                none.insert(NetworkDenoiser::new(self.device, predictor, preview.images.clamp(1, 64), setup.numbers)?)
-            }
-        };
-        let seeds: Vec<u64> = (0..preview.images as u64).collect();
         let generation = Generation {
             path: &setup.path,
             prior: setup.prior,
             sampler: preview.sampler.as_ref(),
             sampling: &preview.sampling,
-            batch: preview.images,
+            batch: preview.images.clamp(1, 64),
         };
-        let images = match generation.images(denoiser, &seeds, &mut |_, _| {}) {
+        let (prediction, path) = (setup.prediction.clone(), setup.path.clone());
+        let (network, params, condition) = (&setup.network, &weights, Condition::Time);
+        let predictor = Predictor { network, params, prediction, condition, path };
+        let generator = self.preview.with(self.device, predictor, &generation, setup.numbers)?;
+        let seeds: Vec<u64> = (0..preview.images as u64).collect();
+        let images = match generator.images(&generation, &seeds, &mut |_, _| {}) {
             Ok(images) => images,
             // A network in trouble is the guard's business; a preview must not end the run.
             Err(error @ SamplerError::NotFinite { .. }) => {
@@ -314,7 +307,7 @@ impl<'a> Trainer<'a> {
         let shape = setup.path.shape();
         let columns = grid::square_columns(preview.images);
         let zoom = grid::usual_zoom(shape.width);
-        let picture = grid::compose(shape.width, shape.height, shape.channels, &to_bytes(&images), columns, zoom);
+        let picture = grid::compose(shape.width, shape.height, shape.channels, &from_unit(&images), columns, zoom);
         let bytes = picture.to_png();
         let name = format!("preview-{:09}.png", self.progress.step);
         self.folder.publish(self.lock, &self.folder.samples().join(&name), &bytes)?;

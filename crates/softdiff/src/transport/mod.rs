@@ -23,6 +23,7 @@ pub use mmd::{Bandwidth, mmd};
 pub use paired::paired;
 pub use sinkhorn::{Sinkhorn, SinkhornOptions, sinkhorn};
 pub use sliced::sliced;
+pub(crate) use sliced::sliced_images;
 
 use crate::linalg::Matrix;
 

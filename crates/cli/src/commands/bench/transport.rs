@@ -8,6 +8,7 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde::Deserialize;
 use softdiff::corruption::{Blur, Boundary, Corruption};
+use softdiff::image::to_unit;
 use softdiff::linalg::Matrix;
 use softdiff::random::Stream;
 use softdiff::transport::{SinkhornOptions, sinkhorn, squared_distances};
@@ -135,16 +136,16 @@ fn cost(arguments: &Arguments) -> Result<Matrix, Failure> {
         let y = Matrix::from_fn(n, 16, |_, _| 1.0 + 1.5 * stream.normal());
         return Ok(squared_distances(&x, &y)?);
     };
-    let crate::commands::pictures::Pictures { shape, values, .. } = crate::commands::pictures::load(file, 2 * n)?;
-    if values.len() < 2 * n * shape.len() {
+    let crate::commands::pictures::Pictures { shape, pixels, .. } = crate::commands::pictures::load(file, 2 * n)?;
+    if pixels.len() < 2 * n * shape.len() {
         return Err(
             Failure::new(format!("{} has fewer than {} images", file.display(), 2 * n)).hint("give fewer --points")
         );
     }
     let blur = Blur::new(shape, Boundary::Zero, 18.0)?;
     let cloud = |first: usize, level: f64| -> Result<Matrix, Failure> {
-        let images = &values[first * shape.len()..(first + n) * shape.len()];
-        Ok(Matrix::from_vec(n, shape.len(), blur.at(level)?.apply_batch(shape, images)?)?)
+        let images = to_unit(&pixels[first * shape.len()..(first + n) * shape.len()]);
+        Ok(Matrix::from_vec(n, shape.len(), blur.at(level)?.apply_batch(shape, &images)?)?)
     };
     Ok(squared_distances(&cloud(0, LEVELS[0])?, &cloud(n, LEVELS[1])?)?)
 }

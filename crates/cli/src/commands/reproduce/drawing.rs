@@ -6,9 +6,9 @@ use crate::commands::sample::film;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
-use softdiff::image::grid;
+use softdiff::image::{from_unit, grid, to_unit};
 use softdiff::metrics::{memorisation, nearest};
-use softdiff::model::{Model, to_bytes};
+use softdiff::model::Model;
 use softdiff::random::Stream;
 use softdiff::recipe::SampleSection;
 use softdiff::train::numbers;
@@ -39,10 +39,10 @@ pub fn paths(path: &Path, model: &Model, reference: &Reference) -> Outcome {
     let shape = model.path.shape();
     let mut bytes = Vec::new();
     for index in 0..ON_THEIR_WAY.min(reference.dataset.len()) {
-        let x0: Vec<f64> = reference.dataset.picture(index).iter().map(|&byte| f64::from(byte) / 255.0).collect();
+        let x0 = to_unit(reference.dataset.picture(index));
         let eta = Stream::numbered(0, "noise of an experiment's picture", index).normals(shape.len());
         for time in 0..TIMES {
-            bytes.extend(to_bytes(&model.path.diffuse(&x0, time as f64 / (TIMES - 1) as f64, &eta)?));
+            bytes.extend(from_unit(&model.path.diffuse(&x0, time as f64 / (TIMES - 1) as f64, &eta)?));
         }
     }
     tiles(path, shape, &bytes, TIMES)

@@ -149,7 +149,8 @@ pub fn images(
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let batch = if device.is_gpu() { 256 } else { 32 }.min(samples.max(1));
     let precision = numbers(model.recipe.train.precision);
-    let mut generator = Generator::new(device, model, sampler.as_ref(), &sampling, batch, precision)?;
+    let generation = model.generation(sampler.as_ref(), &sampling, batch);
+    let mut generator = Generator::new(device, model.predictor(), &generation, precision)?;
     let progress = Progress::new("sampling", "images");
     let seeds: Vec<u64> = (0..samples as u64).map(|seed| seed + (set * samples) as u64).collect();
     let mut bytes = Vec::with_capacity(samples * model.path.shape().len());
@@ -158,7 +159,7 @@ pub fn images(
             let checkpoint = "the model".to_owned();
             return Err(Stopped { signal, step: model.step, checkpoint }.into());
         }
-        bytes.extend(section.quantise.bytes(&generator.images(seeds, &mut |_, _| {})?));
+        bytes.extend(section.quantise.bytes(&generator.images(&generation, seeds, &mut |_, _| {})?));
         progress.update(part * batch + seeds.len(), samples);
     }
     Ok((bytes, generator.evaluations()))

@@ -10,6 +10,7 @@ use crate::commands::train;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::engine::Device;
 use softdiff::experiment::{Experiment, GaussianImages, Setting, Show, reflected};
+use softdiff::image::to_unit;
 use softdiff::inception::Inception;
 use softdiff::model::{CheckpointChoice, Model};
 use softdiff::recipe::{Recipe, SampleSection};
@@ -131,8 +132,7 @@ impl Job {
     fn measure_exactly(&self, entry: &Entry, prepared: &Prepared, results: &mut Results) -> Outcome {
         let (shape, Some(schedule)) = (prepared.path.shape(), &prepared.schedule) else { return Ok(()) };
         let path = reflected(&prepared.recipe, schedule)?;
-        let bytes = spread(&prepared.dataset, 0, REFERENCE);
-        let images: Vec<f64> = bytes.iter().map(|&byte| f64::from(byte) / 255.0).collect();
+        let images = to_unit(&spread(&prepared.dataset, 0, REFERENCE));
         let gaussian = GaussianImages::new(&Spectrum::of_images(shape, &images, false)?)?;
         results.reference = format!("the spectrum of {} images of {shape}", images.len() / shape.len());
         for setting in entry.variant.settings {

@@ -3,7 +3,8 @@
 use super::task::{Kind, Task, TaskFlags, fitted, with_channels};
 use crate::diagnostics::Failure;
 use softdiff::corruption::{Boundary, Direction, Grey, Shape};
-use softdiff::model::{Model, to_bytes};
+use softdiff::image::{from_unit, to_unit};
+use softdiff::model::Model;
 use softdiff::random::Stream;
 use softdiff::recipe::CorruptionSection;
 use softdiff::restore::{Observation, blur_deviation, noise_deviation};
@@ -42,8 +43,7 @@ impl TaskFlags {
         if degrade {
             let truth = fitted(found, values, shape)?;
             // As good as a file of 8 bits could be.
-            let stored =
-                |values: Vec<f64>| to_bytes(&values).iter().map(|&b| f64::from(b) / 255.0).collect::<Vec<f64>>();
+            let stored = |values: Vec<f64>| to_unit(&from_unit(&values));
             let noise = self.noise.unwrap_or(if task == Task::Denoise { 0.1 } else { 0.0 });
             let template = self.observation(model, task, known.as_deref(), shape, &truth, Some(noise), true)?;
             let eta = Stream::new(0, "noise of a degraded picture").normals(truth.len());

@@ -4,9 +4,8 @@ use crate::atomic_file::save;
 use crate::diagnostics::Failure;
 use serde::Serialize;
 use softdiff::corruption::Shape;
-use softdiff::image::{grid, png};
+use softdiff::image::{from_unit, grid, png};
 use softdiff::metrics::{psnr, ssim};
-use softdiff::model::to_bytes;
 use softdiff::restore::{Observation, Restored};
 use std::path::Path;
 
@@ -32,9 +31,9 @@ pub struct Scores {
 
 /// Compares with the truth.
 pub fn scores(shape: Shape, seen: &Observation, restored: &Restored, truth: &[f64]) -> Result<Scores, Failure> {
-    let truth = to_bytes(truth);
+    let truth = from_unit(truth);
     let score = |image: &[f64]| -> Result<Score, Failure> {
-        let image = to_bytes(image);
+        let image = from_unit(image);
         let near = psnr(&image, &truth)?;
         let alike = ssim(&image, &truth, shape.height, shape.width, shape.channels);
         Ok(Score { psnr: near.is_finite().then_some(near), ssim: alike.ok() })
@@ -73,7 +72,7 @@ pub fn files(
     let mut written = Vec::new();
     let mut picture = |name: &str, values: &[f64]| -> Result<(), Failure> {
         let path = out.join(name);
-        save(&path, &png::encode(width, height, channels, &to_bytes(values)))?;
+        save(&path, &png::encode(width, height, channels, &from_unit(values)))?;
         written.push(path.display().to_string());
         Ok(())
     };
@@ -88,7 +87,7 @@ pub fn files(
     }
     let samples = restored.samples.chunks_exact(shape.len()).take(MOST);
     let cells: Vec<&[f64]> = truth.into_iter().chain([seen.values(), &restored.mean, &spread]).chain(samples).collect();
-    let pixels: Vec<u8> = cells.iter().flat_map(|cell| to_bytes(cell)).collect();
+    let pixels: Vec<u8> = cells.iter().flat_map(|cell| from_unit(cell)).collect();
     let zoom = (128 / width.max(1)).clamp(1, 4);
     let sheet = grid::compose(width, height, channels, &pixels, cells.len(), zoom);
     let path = out.join("sheet.png");

@@ -5,8 +5,8 @@ use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
 use softdiff::engine::cuda::Numbers;
-use softdiff::image::{Film, FilmFormat, Picture, grid};
-use softdiff::model::{Model, to_bytes, visible};
+use softdiff::image::{Film, FilmFormat, Picture, from_unit, grid};
+use softdiff::model::{Model, visible};
 use softdiff::sampler::{Sampler, Sampling, Watched, sample_watched};
 use std::cell::RefCell;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub fn watch(
     // The first answer at each time looked at is remembered.
     let remember = |x0_hat: &[f64]| {
         if let Some(last) = seen.borrow_mut().last_mut() {
-            last.x0_hat.get_or_insert_with(|| to_bytes(x0_hat));
+            last.x0_hat.get_or_insert_with(|| from_unit(x0_hat));
         }
         Ok(())
     };
@@ -57,7 +57,7 @@ pub fn watch(
     let mut look = |t: f64, x: &[f64]| {
         if kept.contains(&number) {
             let sigma = model.path.sigma(t);
-            seen.borrow_mut().push(Seen { xt: to_bytes(&visible(x, sigma)), x0_hat: None });
+            seen.borrow_mut().push(Seen { xt: from_unit(&visible(x, sigma)), x0_hat: None });
         }
         number += 1;
     };

@@ -1,7 +1,8 @@
 //! `[sample]`: how images are made.
 
 use super::{PathSection, TrainSection};
-use crate::model::{POSTHOC_WIDEST, Quantise};
+use crate::image::Quantise;
+use crate::model::POSTHOC_WIDEST;
 use crate::objective::{Kind, Objective};
 use crate::path::Path;
 use crate::recipe::reader::{Range, Reader};
