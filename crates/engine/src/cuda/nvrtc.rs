@@ -2,8 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::library::library;
+use crate::atomic_file;
 use crate::error::{Error, Result};
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::io::Write;
 use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
@@ -164,14 +166,9 @@ pub fn cache_file(name: &str) -> Option<PathBuf> {
 /// Writes a cache file; a cache that cannot be written is not an error.
 pub fn store(name: &str, bytes: &[u8]) {
     let Some(path) = cache_file(name) else { return };
-    let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-    let write = || {
-        std::fs::create_dir_all(path.parent()?).ok()?;
-        std::fs::write(&temporary, bytes).ok()?;
-        std::fs::rename(&temporary, &path).ok()
-    };
-    if write().is_none() {
-        let _ = std::fs::remove_file(&temporary);
+    if let Some(folder) = path.parent() {
+        let made = std::fs::create_dir_all(folder);
+        let _ = made.and_then(|()| atomic_file::write(&path, |file| file.write_all(bytes)));
     }
 }
 

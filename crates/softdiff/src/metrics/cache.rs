@@ -4,6 +4,7 @@
 use super::Statistics;
 use super::statistics_file::Note;
 use crate::hash;
+use softdiff_engine::atomic_file;
 use std::path::PathBuf;
 
 /// Changed when the same inputs would give other statistics.
@@ -41,16 +42,9 @@ impl StatisticsCache {
     /// Keeps statistics; a cache that cannot be written is no error.
     pub fn put(&self, statistics: &Statistics) {
         let Some(path) = &self.path else { return };
-        let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-        let write = || {
-            std::fs::create_dir_all(path.parent()?).ok()?;
-            let mut file = std::io::BufWriter::new(std::fs::File::create(&temporary).ok()?);
-            statistics.write(&mut file, &self.note).ok()?;
-            std::io::Write::flush(&mut file).ok()?;
-            std::fs::rename(&temporary, path).ok()
-        };
-        if write().is_none() {
-            let _ = std::fs::remove_file(&temporary);
+        if let Some(folder) = path.parent() {
+            let made = std::fs::create_dir_all(folder);
+            let _ = made.and_then(|()| atomic_file::write(path, |file| statistics.write(file, &self.note)));
         }
     }
 }
