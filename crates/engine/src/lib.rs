@@ -21,6 +21,7 @@ pub mod rng;
 mod scalar;
 mod shape;
 pub mod shuffle;
+pub mod suggest;
 mod tensors;
 mod views;
 
