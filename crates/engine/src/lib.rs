@@ -7,6 +7,7 @@
 
 pub mod atomic_file;
 mod autodiff;
+pub mod cache;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
