@@ -1,6 +1,7 @@
 //! Everything that can go wrong, with the node or parameter it went wrong at.
 
 use crate::Shape;
+use crate::suggest::nearest;
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -119,25 +120,8 @@ pub enum Error {
 
 /// `; did you mean ...?` for the candidate nearest to `name`, if one is near.
 pub(crate) fn suggest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
-    candidates
-        .map(|candidate| (edit_distance(name, candidate), candidate))
-        .min()
-        .filter(|(distance, _)| *distance <= 1 + name.len() / 4)
-        .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
-        .unwrap_or_default()
-}
-
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let mut candidates: Vec<&str> = candidates.collect();
+    // Of equally near ones always the same.
+    candidates.sort_unstable();
+    nearest(name, candidates).map(|candidate| format!("; did you mean `{candidate}`?")).unwrap_or_default()
 }

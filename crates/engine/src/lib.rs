@@ -5,7 +5,9 @@
 //! `f64`. Randomness is counter-based ([`rng`]), so that every number is a pure function of seed, purpose, step and
 //! index. The engine knows nothing of diffusion.
 
+pub mod atomic_file;
 mod autodiff;
+pub mod cache;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
@@ -20,6 +22,7 @@ pub mod rng;
 mod scalar;
 mod shape;
 pub mod shuffle;
+pub mod suggest;
 mod tensors;
 mod views;
 

@@ -1,5 +1,6 @@
 //! Named parameters, apart from any graph: initialised, read and written as safetensors.
 
+use crate::atomic_file;
 use crate::error::{Error, Result, suggest};
 use crate::rng::Stream;
 use crate::tensors::to_safetensors;
@@ -7,6 +8,7 @@ use crate::{Graph, Init, ParamSpec, Scalar, Shape};
 use safetensors::{Dtype, SafeTensors, View};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
 
 /// The values of a graph's parameters, in the order of their declaration.
@@ -196,17 +198,7 @@ impl<T: Scalar> Params<T> {
     pub fn save(&self, path: &Path, metadata: &[(&str, String)]) -> Result<()> {
         let file_error = |problem: String| Error::File { path: path.display().to_string(), problem };
         let bytes = self.write_safetensors(metadata).map_err(|e| file_error(e.to_string()))?;
-        let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-        let publish = || {
-            let mut file = std::fs::File::create(&temporary)?;
-            std::io::Write::write_all(&mut file, &bytes)?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, path)
-        };
-        publish().map_err(|e| {
-            let _ = std::fs::remove_file(&temporary);
-            file_error(e.to_string())
-        })
+        atomic_file::write(path, |file| file.write_all(&bytes)).map_err(|e| file_error(e.to_string()))
     }
 }
 

@@ -8,7 +8,6 @@ pub mod archive;
 mod bytes;
 pub mod checkpoint;
 pub mod corruption;
-mod crc32;
 pub mod curve;
 pub mod data;
 pub mod experiment;

@@ -5,10 +5,13 @@ mod run_support;
 use run_support::child::{folder_of_child, spawn};
 use run_support::failing_fs::{ENOSPC, FailingFs};
 use run_support::folder;
-use softdiff::run::fs::{Disk, publish};
+use softdiff::recipe::Recipe;
+use softdiff::run::fs::{Disk, Fs, publish};
 use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, Session};
+use softdiff::train::{Prepared, Unwatched};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn warning(step: u64) -> Event {
@@ -177,6 +180,44 @@ fn a_published_file_is_the_old_or_the_new_one() {
             result.unwrap();
             break;
         }
+    }
+}
+
+/// Prepares a run whose network needs the spectrum of its images.
+fn prepare(run: &RunFolder) -> Result<Prepared, String> {
+    let text = "[data]\nsource = \"embedded:fashion-mnist\"\nsize = 8\nlimit = 64\n\
+                [path]\nkind = \"simultaneous\"\nsmallest = 0.02\nlargest = 0.02\n\
+                [path.corruption]\nkind = \"heat\"\nlargest = 4\n[schedule]\nmethod = \"even\"\n\
+                [objective]\nparametrisation = \"wiener\"\n\
+                [network]\npreset = \"small\"\nchannels = 8\nmultipliers = [1, 2]\n[train]\nsteps = 1\n";
+    let recipe = Recipe::parse(text, "test.toml", &[]).unwrap();
+    let lock = RunFolder::new(run.root()).lock().unwrap();
+    Prepared::new(recipe, run, &lock, &mut Unwatched, &|_, _, _, _| {}).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_prior_and_the_spectrum_of_a_run_on_a_failing_disk_are_whole_or_absent() {
+    let whole = RunFolder::new(&folder("run_prepared"));
+    prepare(&whole).unwrap();
+    let mut errors = String::new();
+    for call in 0.. {
+        let root = folder("run_prepared_failing");
+        let disk = FailingFs::new(call, ENOSPC, true);
+        let result = prepare(&RunFolder::on(Arc::new(disk.clone()), &root));
+        assert_eq!(result.is_err(), disk.calls() > call, "call {call}");
+        let run = RunFolder::new(&root);
+        for (file, expected) in [(run.prior(), whole.prior()), (run.spectrum(), whole.spectrum())] {
+            assert!(!file.exists() || fs::read(&file).unwrap() == fs::read(expected).unwrap(), "call {call}");
+        }
+        match result {
+            Err(error) => errors += &error,
+            Ok(_) => break,
+        }
+        prepare(&run).unwrap_or_else(|error| panic!("after call {call}: {error}"));
+        assert!(Disk.list(&root).unwrap().iter().all(|name| !name.ends_with(".tmp")), "call {call}");
+    }
+    for name in ["prior.safetensors", "spectrum.safetensors"] {
+        assert!(errors.contains(name), "no write of {name} failed: {errors}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::corruption::CorruptionFlags;
 use super::pictures;
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use softdiff::corruption::Corruption;
@@ -81,9 +82,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     clean.extend(noisy);
     let strip = grid::compose(shape.width, shape.height, shape.channels, &clean, arguments.steps, arguments.zoom);
     let png = strip.to_png();
-    std::fs::write(&arguments.out, png).map_err(|error| {
-        Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")
-    })?;
+    save(&arguments.out, &png)?;
     if json {
         println!("{}", serde_json::json!({ "out": arguments.out.display().to_string(), "shown": shown }));
     } else {

@@ -2,7 +2,8 @@
 
 use super::corruption::CorruptionFlags;
 use super::pictures;
-use crate::diagnostics::{Failure, Outcome};
+use crate::atomic_file::save;
+use crate::diagnostics::Outcome;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::Shape;
@@ -129,9 +130,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     let progress = Progress::new("measuring", "distances");
     let schedule = plan(&*corruption, &pictures.pixels, &request, &|done, total| progress.update(done, total))?;
     drop(progress);
-    std::fs::write(&arguments.out, schedule.to_json()).map_err(|error| {
-        Failure::new(format!("{}: {error}", arguments.out.display())).hint("give a place that can be written to")
-    })?;
+    save(&arguments.out, schedule.to_json().as_bytes())?;
     if json {
         print!("{}", schedule.to_json());
     } else {

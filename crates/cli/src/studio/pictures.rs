@@ -2,10 +2,10 @@
 
 use super::http::{PATIENCE, Response, Status};
 use crate::diagnostics::Failure;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use softdiff::data::{LoadOptions, Source};
 use softdiff::image::{Format, Picture, decode, png, resize};
-use softdiff::report::base64;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -117,5 +117,5 @@ fn shrunk(picture: &Picture) -> Picture {
 
 /// A picture for the page.
 pub fn shown(picture: &Picture) -> String {
-    base64::encode(&png::encode_quickly(picture.width, picture.height, picture.channels, &picture.pixels))
+    BASE64_STANDARD.encode(png::encode_quickly(picture.width, picture.height, picture.channels, &picture.pixels))
 }

@@ -6,7 +6,7 @@ mod graph;
 
 use super::driver::{Address, Device};
 use super::library::{self, library};
-use super::nvrtc::{cache_file, store};
+use crate::cache;
 use crate::cpu::conv::Geometry;
 use crate::error::{Error, Result};
 use fused::Fusion;
@@ -15,6 +15,7 @@ use graph::header::{TYPE_INT64, TYPE_POINTER, VARIANT_PACK};
 use graph::{Descriptor, Planner, id};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::io::Write;
 use std::sync::Arc;
 
 type Handle = *mut c_void;
@@ -190,7 +191,7 @@ impl Cudnn {
             changed: false,
         };
         cudnn.follow(device.stream)?;
-        if let Some(text) = cache_file(&cudnn.cache_name()).and_then(|path| std::fs::read_to_string(path).ok()) {
+        if let Some(text) = cache::file(&cudnn.cache_name()).and_then(|path| std::fs::read_to_string(path).ok()) {
             for line in text.lines() {
                 if let [key, mode, index] = line.split(' ').collect::<Vec<_>>()[..]
                     && let (Ok(mode), Ok(index)) = (mode.parse(), index.parse())
@@ -218,7 +219,7 @@ impl Cudnn {
             let mut lines: Vec<String> =
                 self.choices.iter().map(|(key, (mode, index))| format!("{key} {mode} {index}\n")).collect();
             lines.sort();
-            store(&self.cache_name(), lines.concat().as_bytes());
+            cache::store(&self.cache_name(), |file| file.write_all(lines.concat().as_bytes()));
             self.changed = false;
         }
     }

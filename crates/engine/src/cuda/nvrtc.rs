@@ -2,9 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::library::library;
+use crate::cache;
 use crate::error::{Error, Result};
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::path::PathBuf;
+use std::io::Write;
 use std::ptr::{null, null_mut};
 
 type Program = *mut c_void;
@@ -141,38 +142,15 @@ fn cached(program: &str, capability: (i32, i32)) -> Result<Vec<u8>> {
     unsafe { (Nvrtc::get()?.version)(&mut major, &mut minor) };
     let hash = hash(&format!("{COMMON}{program}"));
     let key = format!("kernels-{hash:016x}-sm{}{}-nvrtc{major}.{minor}.cubin", capability.0, capability.1);
-    if let Some(bytes) = cache_file(&key).and_then(|path| std::fs::read(path).ok()) {
+    if let Some(bytes) = cache::file(&key).and_then(|path| std::fs::read(path).ok()) {
         // A cubin is an ELF file; anything else is a damaged cache.
         if bytes.starts_with(b"\x7fELF") {
             return Ok(bytes);
         }
     }
     let bytes = compile(program, capability)?;
-    store(&key, &bytes);
+    cache::store(&key, |file| file.write_all(&bytes));
     Ok(bytes)
-}
-
-/// A file of the cache folder: `$SOFTDIFF_CACHE`, else `softdiff` in the user's cache folder.
-pub fn cache_file(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("SOFTDIFF_CACHE").map(PathBuf::from).or_else(|| {
-        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).map(|b| b.join("softdiff"))
-    })?;
-    Some(folder.join(name))
-}
-
-/// Writes a cache file; a cache that cannot be written is not an error.
-pub fn store(name: &str, bytes: &[u8]) {
-    let Some(path) = cache_file(name) else { return };
-    let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-    let write = || {
-        std::fs::create_dir_all(path.parent()?).ok()?;
-        std::fs::write(&temporary, bytes).ok()?;
-        std::fs::rename(&temporary, &path).ok()
-    };
-    if write().is_none() {
-        let _ = std::fs::remove_file(&temporary);
-    }
 }
 
 /// FNV-1a, 64 bits.

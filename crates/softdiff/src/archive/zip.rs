@@ -11,7 +11,6 @@ pub use write::ZipWriter;
 
 use super::ArchiveError;
 use super::inflate::{self, Wrapping};
-use crate::crc32::crc32;
 use crate::shown::shown;
 use directory::{Method, Record};
 use std::borrow::Cow;
@@ -102,7 +101,7 @@ impl Index {
             Method::Stored => Cow::Borrowed(data),
             Method::Deflated => Cow::Owned(inflate::exactly(data, Wrapping::Raw, entry.length, limit, &shown(name))?),
         };
-        let computed = crc32(&data);
+        let computed = crc32fast::hash(&data);
         if computed != entry.crc {
             return Err(ArchiveError::ZipCrc { name: shown(name), stored: entry.crc, computed });
         }

@@ -4,33 +4,28 @@
 use super::Statistics;
 use super::statistics_file::Note;
 use crate::hash;
-use std::path::PathBuf;
+use softdiff_engine::cache;
 
 /// Changed when the same inputs would give other statistics.
 const VERSION: u32 = 1;
 
 /// Where the statistics of one set lie.
 pub struct StatisticsCache {
-    path: Option<PathBuf>,
+    name: String,
     note: Note,
 }
 
 impl StatisticsCache {
-    /// The place for what `note` describes: in `$SOFTDIFF_CACHE`, else in `softdiff` of the user's cache folder.
+    /// The place for what `note` describes: a file of the user's cache folder.
     pub fn new(note: Note) -> StatisticsCache {
-        let folder = std::env::var_os("SOFTDIFF_CACHE").map(PathBuf::from).or_else(|| {
-            let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-            base.or_else(home).map(|base| base.join("softdiff"))
-        });
         let key = format!("{VERSION} {} {} {} {}", note.pictures.hash, note.count, note.network, note.preset);
         let name = format!("statistics-{:016x}.npz", hash::of_bytes(key.as_bytes()));
-        StatisticsCache { path: folder.map(|folder| folder.join(name)), note }
+        StatisticsCache { name, note }
     }
 
     /// What was kept, if it is there and is what its name promises.
     pub fn get(&self) -> Option<Statistics> {
-        let (statistics, note) = Statistics::read(self.path.as_ref()?).ok()?;
+        let (statistics, note) = Statistics::read(&cache::file(&self.name)?).ok()?;
         let note = note?;
         let same = note.pictures.hash == self.note.pictures.hash
             && (note.count, note.network, note.preset)
@@ -40,17 +35,6 @@ impl StatisticsCache {
 
     /// Keeps statistics; a cache that cannot be written is no error.
     pub fn put(&self, statistics: &Statistics) {
-        let Some(path) = &self.path else { return };
-        let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-        let write = || {
-            std::fs::create_dir_all(path.parent()?).ok()?;
-            let mut file = std::io::BufWriter::new(std::fs::File::create(&temporary).ok()?);
-            statistics.write(&mut file, &self.note).ok()?;
-            std::io::Write::flush(&mut file).ok()?;
-            std::fs::rename(&temporary, path).ok()
-        };
-        if write().is_none() {
-            let _ = std::fs::remove_file(&temporary);
-        }
+        cache::store(&self.name, |file| statistics.write(file, &self.note));
     }
 }

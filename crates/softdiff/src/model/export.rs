@@ -6,7 +6,9 @@ use crate::objective::Prediction;
 use crate::run::fs::{Disk, read_up_to};
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
+use softdiff_engine::atomic_file;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 /// What is in an exported folder, and what it was made from.
@@ -44,19 +46,14 @@ impl Model {
         let metadata = [("name", self.name.clone()), ("format", "softdiff".into())];
         let weights = if half { Params32::write_bf16_safetensors } else { Params32::write_safetensors };
         let weights = weights(&self.params, &metadata).map_err(|error| fail(&to.join(WEIGHTS), error.to_string()))?;
-        let prior = to.join("prior.safetensors");
-        self.prior.write(&prior)?;
-        let prior = std::fs::read(&prior).map_err(|error| fail(&prior, error.to_string()))?;
+        let prior = self.prior.to_bytes().map_err(|problem| fail(&to.join("prior.safetensors"), problem))?;
+        let write = |name: &str, bytes: &[u8]| {
+            let path = to.join(name);
+            atomic_file::write(&path, |file| file.write_all(bytes)).map_err(|error| fail(&path, error.to_string()))
+        };
         let mut files = BTreeMap::new();
         let mut put = |name: &str, bytes: &[u8]| -> Result<(), ModelError> {
-            let path = to.join(name);
-            let beside = to.join(format!("{name}.{}.tmp", std::process::id()));
-            let publish = || {
-                std::fs::write(&beside, bytes)?;
-                std::fs::File::open(&beside)?.sync_all()?;
-                std::fs::rename(&beside, &path)
-            };
-            publish().map_err(|error| fail(&path, error.to_string()))?;
+            write(name, bytes)?;
             let entry = FileEntry { bytes: bytes.len() as u64, blake3: blake3::hash(bytes).to_hex().to_string() };
             files.insert(name.to_owned(), entry);
             Ok(())
@@ -90,7 +87,7 @@ impl Model {
             files: std::mem::take(&mut files),
         };
         let Ok(text) = serde_json::to_string_pretty(&manifest) else { unreachable!("a manifest is always JSON") };
-        std::fs::write(to.join(MANIFEST), text + "\n").map_err(|error| fail(&to.join(MANIFEST), error.to_string()))?;
+        write(MANIFEST, (text + "\n").as_bytes())?;
         Ok(manifest)
     }
 

@@ -3,8 +3,10 @@
 use super::{Component, Mixture, Modes, Prior, PriorError, Signal};
 use crate::corruption::Shape;
 use crate::linalg::Matrix;
+use crate::run::fs::{Disk, Fs, read_up_to};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use softdiff_engine::to_safetensors;
+use softdiff_engine::{atomic_file, to_safetensors};
+use std::io::Write;
 use std::path::Path;
 
 /// Version of the file.
@@ -18,26 +20,31 @@ const LARGEST_SIDE: usize = 8192;
 type Tensors = Vec<(&'static str, Vec<usize>, Vec<f64>)>;
 
 impl Prior {
-    /// Writes the file, beside its place first and then renamed, so that it is whole or absent.
+    /// Writes the file, complete or not at all. That of a run is written through its folder instead.
     pub fn write(&self, path: &Path) -> Result<(), PriorError> {
         let fail = |problem: String| PriorError::File { path: path.display().to_string(), problem };
         let bytes = self.to_bytes().map_err(fail)?;
-        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-        std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path)).map_err(|e| fail(e.to_string()))
+        atomic_file::write(path, |file| file.write_all(&bytes)).map_err(|e| fail(e.to_string()))
     }
 
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, PriorError> {
+        Self::read_on(&Disk, path)
+    }
+
+    /// The same on another file system.
+    pub fn read_on(fs: &dyn Fs, path: &Path) -> Result<Self, PriorError> {
         let fail = |problem: String| PriorError::File { path: path.display().to_string(), problem };
         let size = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?.len();
         if size > LARGEST_FILE {
             return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} a prior may have")));
         }
-        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let bytes = read_up_to(fs, path, LARGEST_FILE).map_err(|e| fail(e.to_string()))?;
         Self::from_bytes(&bytes).map_err(fail)
     }
 
-    fn to_bytes(&self) -> Result<Vec<u8>, String> {
+    /// The content of its file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
         let (kind, tensors): (&str, Tensors) = match &self.signal {
             Signal::None => ("noise", vec![("sigma", vec![1], vec![self.sigma])]),
             Signal::Data { images } => {

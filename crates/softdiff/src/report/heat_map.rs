@@ -1,9 +1,9 @@
 //! A matrix as a coloured square, with its axes.
 
-use super::base64;
 use super::chart::label;
 use super::html::escape;
 use crate::image::Picture;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use std::fmt::Write;
 
 /// Dark, middle and light of the map, from small to large values.
@@ -44,7 +44,7 @@ pub fn heat_map(levels: &[f64], axis: &str, values: &[f64], unit: &str) -> Strin
         bar + 80.0
     );
     let mut picture = |picture: Picture, x: f64, width: f64| {
-        let data = base64::encode(&picture.to_png());
+        let data = BASE64_STANDARD.encode(picture.to_png());
         let _ = write!(
             svg,
             "<image class=\"map\" x=\"{x}\" y=\"{TOP}\" width=\"{width}\" height=\"{SIDE}\" preserveAspectRatio=\"none\" \

@@ -1,6 +1,7 @@
 //! A page as HTML: everything inside, nothing fetched, no script.
 
-use super::{Block, Body, Figure, Page, Section, base64};
+use super::{Block, Body, Figure, Page, Section};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
@@ -88,7 +89,7 @@ fn write_figure(page: &mut String, figure: &Figure) {
     match &figure.body {
         Body::Svg(svg) => page.push_str(svg),
         Body::Png { bytes, width } => {
-            let data = base64::encode(bytes);
+            let data = BASE64_STANDARD.encode(bytes);
             let _ = write!(page, "<img src=\"data:image/png;base64,{data}\" width=\"{width}\" alt=\"{caption}\">");
         }
     }

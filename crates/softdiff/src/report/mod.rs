@@ -1,6 +1,5 @@
 //! `report.html`: what a run was and what came of it, as one file that needs nothing else.
 
-pub mod base64;
 mod chart;
 mod heat_map;
 mod html;

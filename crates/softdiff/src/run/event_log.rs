@@ -4,7 +4,7 @@ use super::error::{Doing, Result, RunError};
 use super::event::{Event, EventKind};
 use super::event_reader::Events;
 use super::fs::{Fs, FsFile};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Appends events: one line, one write, at once visible to readers.

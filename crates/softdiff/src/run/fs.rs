@@ -1,12 +1,14 @@
 //! The few file operations that runs and checkpoints are made of, as a trait, so that a test can fail any one of them.
 
-use std::fmt::Debug;
+use softdiff_engine::atomic_file::write_exclusively;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+pub use softdiff_engine::atomic_file::{AtomicFs, Disk, FsFile};
+
 /// A file system.
-pub trait Fs: Debug + Send + Sync {
+pub trait Fs: AtomicFs {
     /// Makes a folder and its parents; one that exists is fine.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
     /// Opens a new or emptied file to write.
@@ -17,10 +19,6 @@ pub trait Fs: Debug + Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read>>;
     /// Cuts a file to its first `length` bytes and makes that durable.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
-    /// Makes the names in a folder durable.
-    fn sync_folder(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file or folder another name, at once.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a folder and all in it.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
     /// The names in a folder, sorted; those that are not UTF-8 are none of ours and left out.
@@ -28,18 +26,6 @@ pub trait Fs: Debug + Send + Sync {
     /// Bytes that this user may still write where `path` is.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
 }
-
-/// An open file to write.
-pub trait FsFile: Send {
-    /// Writes all of `bytes`.
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes what was written durable.
-    fn sync(&mut self) -> io::Result<()>;
-}
-
-/// The operating system's files.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
 
 impl Fs for Disk {
     fn create_folder(&self, path: &Path) -> io::Result<()> {
@@ -59,13 +45,6 @@ impl Fs for Disk {
         file.set_len(length)?;
         file.sync_all()
     }
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // Only Unix can open a folder; elsewhere the rename itself must do.
-        if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir_all(path)
     }
@@ -82,15 +61,6 @@ impl Fs for Disk {
     }
 }
 
-impl FsFile for File {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        Write::write_all(self, bytes)
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_all()
-    }
-}
-
 /// Writes a file and makes its content, though not its name, durable.
 pub fn write_synced(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = fs.create(path)?;
@@ -98,16 +68,9 @@ pub fn write_synced(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync()
 }
 
-/// Puts a small file in its place, complete or not at all: written beside it, synced, renamed.
-///
-/// Only the holder of the run's lock writes, so that one temporary name is enough, and the next writer reuses it.
+/// Writes a file of a run, complete or not at all; only the holder of the run's lock may.
 pub fn publish(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_os_string();
-    temporary.push(".tmp");
-    let temporary = Path::new(&temporary);
-    write_synced(fs, temporary, bytes)?;
-    fs.rename(temporary, path)?;
-    path.parent().map_or(Ok(()), |folder| fs.sync_folder(folder))
+    write_exclusively(fs, path, |file| file.write_all(bytes))
 }
 
 /// Reads a whole file, or as much of it as `limit` allows and one byte more, so that a longer one is noticed.

@@ -139,10 +139,11 @@ impl Prepared {
         };
         let path = Arc::new(recipe.path(shape, schedule.as_ref())?);
         let prior = if folder.prior().exists() {
-            Prior::read(&folder.prior())?
+            Prior::read_on(folder.fs().as_ref(), &folder.prior())?
         } else {
             let prior = make_prior(&recipe, &path, &dataset)?;
-            prior.write(&folder.prior())?;
+            let Ok(bytes) = prior.to_bytes() else { unreachable!("a prior can always be written") };
+            folder.publish(lock, &folder.prior(), &bytes)?;
             watcher.note(&format!("prior: {}", recipe.prior.kind()));
             prior
         };

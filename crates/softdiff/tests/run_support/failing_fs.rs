@@ -1,7 +1,7 @@
 //! The disk, except that one call fails: which one, how, and whether all after it fail too, is the test's choice.
 
-use softdiff::run::fs::{Disk, Fs, FsFile};
-use std::io::{self, Read};
+use softdiff::run::fs::{AtomicFs, Disk, Fs, FsFile};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,6 +57,22 @@ struct FailingRead {
     file: Box<dyn Read>,
 }
 
+impl AtomicFs for FailingFs {
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        self.call()?;
+        Ok(Box::new(FailingFile { fs: self.clone(), file: Disk.create_new(path)? }))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call().and_then(|()| Disk.rename(from, to))
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.call().and_then(|()| Disk.remove_file(path))
+    }
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.call().and_then(|()| Disk.sync_folder(path))
+    }
+}
+
 impl Fs for FailingFs {
     fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.call().and_then(|()| Disk.create_folder(path))
@@ -76,12 +92,6 @@ impl Fs for FailingFs {
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
         self.call().and_then(|()| Disk.truncate(path, length))
     }
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.call().and_then(|()| Disk.sync_folder(path))
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call().and_then(|()| Disk.rename(from, to))
-    }
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         self.call().and_then(|()| Disk.remove_folder(path))
     }
@@ -94,17 +104,23 @@ impl Fs for FailingFs {
     }
 }
 
-impl FsFile for FailingFile {
+impl Write for FailingFile {
     /// A failed write leaves half of its bytes.
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.fs.call() {
-            Ok(()) => self.file.write_all(bytes),
+            Ok(()) => self.file.write_all(bytes).map(|()| bytes.len()),
             Err(error) => {
                 self.file.write_all(&bytes[..bytes.len() / 2])?;
                 Err(error)
             }
         }
     }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl FsFile for FailingFile {
     fn sync(&mut self) -> io::Result<()> {
         self.fs.call().and_then(|()| self.file.sync())
     }

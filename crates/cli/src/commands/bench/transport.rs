@@ -4,6 +4,7 @@
 //! and imports are not counted, nor is the making of the costs.
 
 use super::peer::Peer;
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde::Deserialize;
@@ -200,7 +201,7 @@ impl CostFile {
     fn write(cost: &Matrix) -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("softdiff-bench-{}.f64", std::process::id()));
         let bytes: Vec<u8> = cost.values().iter().flat_map(|v| v.to_le_bytes()).collect();
-        std::fs::write(&path, bytes)?;
+        save(&path, &bytes)?;
         Ok(CostFile(path))
     }
 }

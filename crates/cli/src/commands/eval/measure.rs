@@ -8,11 +8,11 @@ use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use serde_json::json;
 use softdiff::hash;
+use softdiff::image::Quantise;
 use softdiff::inception::{Extractor, FEATURES};
 use softdiff::metrics::{
     Evaluation, FidReference, KidOptions, Made, Measured, MetricError, Protocol, fid, fid_infinity, kid, nearest, prdc,
 };
-use softdiff::model::Quantise;
 use std::time::Instant;
 
 /// Below this many pictures FID is dominated by its bias.

@@ -1,9 +1,9 @@
 //! Pictures in a terminal: kitty's graphics protocol, iTerm2's inline images, sixels, or half blocks in colour.
 
 use super::sixel;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::ValueEnum;
 use softdiff::image::{self, Picture, grid, resize::bilinear};
-use softdiff::report::base64;
 use softdiff::run::RunFolder;
 use softdiff::watch::Snapshot;
 use std::fmt::Write;
@@ -112,7 +112,7 @@ fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usiz
         Way::Kitty => kitty(file, width, height.div_ceil(2)),
         Way::Iterm => {
             let size = format!("size={};width={width};height={}", file.len(), height.div_ceil(2));
-            format!("\x1b]1337;File=inline=1;{size};preserveAspectRatio=1:{}\x07", base64::encode(file))
+            format!("\x1b]1337;File=inline=1;{size};preserveAspectRatio=1:{}\x07", BASE64_STANDARD.encode(file))
         }
         Way::Sixel => {
             let (most_wide, most_high) = (columns * cell.0, rows * cell.1);
@@ -139,7 +139,7 @@ fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usiz
 
 /// The file in pieces, shown at the cursor in so many cells.
 fn kitty(file: &[u8], columns: usize, rows: usize) -> String {
-    let encoded = base64::encode(file);
+    let encoded = BASE64_STANDARD.encode(file);
     let mut rest = encoded.as_str();
     let mut text = String::new();
     let mut head = format!("a=T,f=100,i=77,q=2,C=1,c={columns},r={rows},");

@@ -2,10 +2,12 @@
 
 use super::graph::Planner;
 use super::{ConvPlan, Cudnn, Problem};
+use crate::cache;
 use crate::cpu::conv::Geometry;
-use crate::cuda::nvrtc::{cache_file, hash, store};
+use crate::cuda::nvrtc::hash;
 use crate::error::Result;
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -112,7 +114,7 @@ impl Cudnn {
         let Some(fused) = fused else { return Ok(apart) };
         // One that was read has no parts.
         if let (false, Ok(text)) = (fused.parts.is_empty(), fused.text()) {
-            store(&self.plan_name(problem), &text);
+            cache::store(&self.plan_name(problem), |file| file.write_all(&text));
         }
         Ok(fused)
     }
@@ -161,7 +163,7 @@ impl Cudnn {
 
     /// The compiled plan on disk; none if the file is missing or damaged.
     fn read(&self, problem: &Problem) -> Option<ConvPlan> {
-        let text = std::fs::read(cache_file(&self.plan_name(problem))?).ok()?;
+        let text = std::fs::read(cache::file(&self.plan_name(problem))?).ok()?;
         self.planner.read(problem, &text).ok()
     }
 }

@@ -1,6 +1,6 @@
 //! Writing zip archives: stored entries, all below 4 GiB, the same bytes for the same content.
 
-use crate::crc32;
+use crc32fast::Hasher;
 use std::io::{self, Write};
 
 /// Writes entries one after the other.
@@ -28,7 +28,9 @@ impl<'a, W: Write> ZipWriter<'a, W> {
         let offset = u32::try_from(self.offset).map_err(too_much("more than 4 GiB in one zip"))?;
         let count = u32::from(self.count) + 1;
         self.count = u16::try_from(count).map_err(too_much("more than 65535 entries in one zip"))?;
-        let crc = parts.iter().fold(crc32::crc32(&[]), |crc, part| crc32::continued(crc, part));
+        let mut hasher = Hasher::new();
+        parts.iter().for_each(|part| hasher.update(part));
+        let crc = hasher.finalize();
         // Version, flags, method, time, date, checksum, sizes, length of the name, no extra field.
         let mut common = Vec::new();
         common.extend([20u16, 0, 0, 0, DATE].iter().flat_map(|field| field.to_le_bytes()));

@@ -1,0 +1,188 @@
+//! A file that is complete or absent: written under a temporary name in its folder, synced, then renamed.
+//!
+//! The temporary file is always a new one (`O_EXCL`), so that a symbolic link at its name is never followed.
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The operations that an atomic write is made of, as a trait, so that a test can fail any one of them.
+pub trait AtomicFs: Debug + Send + Sync {
+    /// Opens a new file to write; one that exists, even as a symbolic link, is an error.
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
+    /// Gives a file or folder another name, at once.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file, or a symbolic link itself.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a folder durable.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open file to write.
+pub trait FsFile: Write + Send {
+    /// Makes what was written durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The operating system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+impl AtomicFs for Disk {
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
+        Ok(Box::new(File::create_new(path)?))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        // Only Unix can open a folder; elsewhere the rename itself must do.
+        if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+    }
+}
+
+impl FsFile for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+/// The file that `content` writes to, through a buffer.
+pub type Output = BufWriter<Box<dyn FsFile>>;
+
+/// Writes `path` through `content`; on any failure the file is as it was before. A device or pipe is written to directly.
+///
+/// Any number of processes may write the same file: each has temporary names of its own, and the last rename counts.
+pub fn write(path: &Path, content: impl FnOnce(&mut Output) -> io::Result<()>) -> io::Result<()> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    if is_device(path) {
+        let mut file: Output = BufWriter::new(Box::new(File::options().write(true).open(path)?));
+        return content(&mut file).and_then(|()| file.flush());
+    }
+    loop {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let temporary = with_suffix(path, &format!(".{}-{number}.tmp", std::process::id()))?;
+        match Disk.create_new(&temporary) {
+            // Left by an earlier process of the same number, or a process in another container.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            file => return replace(&Disk, file?, &temporary, path, content),
+        }
+    }
+}
+
+/// The same for a file with one writer at a time, such as the holder of a lock, on any file system.
+///
+/// One temporary name is enough here, and what an earlier writer left there is removed.
+pub fn write_exclusively(
+    fs: &dyn AtomicFs,
+    path: &Path,
+    content: impl FnOnce(&mut Output) -> io::Result<()>,
+) -> io::Result<()> {
+    let temporary = with_suffix(path, ".tmp")?;
+    match fs.remove_file(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    replace(fs, fs.create_new(&temporary)?, &temporary, path, content)
+}
+
+fn replace(
+    fs: &dyn AtomicFs,
+    file: Box<dyn FsFile>,
+    temporary: &Path,
+    path: &Path,
+    content: impl FnOnce(&mut Output) -> io::Result<()>,
+) -> io::Result<()> {
+    if let Err(error) = fill(file, content).and_then(|()| fs.rename(temporary, path)) {
+        // The first error is the one to report.
+        let _ = fs.remove_file(temporary);
+        return Err(error);
+    }
+    // Without this, a power cut can take the new name back.
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => fs.sync_folder(folder),
+        _ => fs.sync_folder(Path::new(".")),
+    }
+}
+
+fn fill(file: Box<dyn FsFile>, content: impl FnOnce(&mut Output) -> io::Result<()>) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
+    content(&mut file)?;
+    file.flush()?;
+    file.get_mut().sync()
+}
+
+/// Whether there is something at this path that must not be replaced by a file: a device, a pipe, `/dev/stdout`.
+fn is_device(path: &Path) -> bool {
+    let found = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    found || cfg!(unix) && path.parent() == Some(Path::new("/dev"))
+}
+
+/// A name in the same folder and so on the same file system.
+fn with_suffix(path: &Path, suffix: &str) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the path names no file"))?;
+    let mut name: OsString = name.to_os_string();
+    name.push(suffix);
+    Ok(path.with_file_name(name))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+
+    /// An empty folder for one test.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("softdiff-atomic-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_symbolic_link_at_the_temporary_name_is_not_followed() {
+        let folder = folder("links");
+        let (path, other) = (folder.join("file"), folder.join("other"));
+        fs::write(&other, "untouched").unwrap();
+        symlink(&other, folder.join("file.tmp")).unwrap();
+        for number in 0..100 {
+            symlink(&other, folder.join(format!("file.{}-{number}.tmp", std::process::id()))).unwrap();
+        }
+        write(&path, |file| file.write_all(b"shared")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "shared");
+        write_exclusively(&Disk, &path, |file| file.write_all(b"exclusive")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "exclusive");
+        assert!(!path.is_symlink());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "untouched");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
+        let folder = folder("failed");
+        let path = folder.join("file");
+        fs::write(&path, "old").unwrap();
+        let fail = |file: &mut Output| file.write_all(b"half").and(Err(io::Error::other("no more")));
+        assert_eq!(write(&path, fail).unwrap_err().to_string(), "no more");
+        assert_eq!(write_exclusively(&Disk, &path, fail).unwrap_err().to_string(), "no more");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let folder = folder("device");
+        let path = folder.join("null");
+        symlink("/dev/null", &path).unwrap();
+        write(&path, |file| file.write_all(b"nothing")).unwrap();
+        assert!(fs::metadata(&path).unwrap().file_type().is_char_device());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
