@@ -2,40 +2,26 @@
 //! 11.3.7).
 
 use super::Film;
-use super::png::{SIGNATURE, chunk, compress, filter, header};
+use super::png::{USUAL, encoder};
+use png::EncodingError;
 
 /// Encodes a film that plays forever; readers without films show its first picture.
 pub fn encode(film: &Film) -> Vec<u8> {
-    let mut file = SIGNATURE.to_vec();
-    chunk(&mut file, b"IHDR", &header(film.width(), film.height(), film.channels()));
-    let count = film.frames().len() as u32;
-    // Number of pictures, and of repetitions: 0 has no end.
-    chunk(&mut file, b"acTL", &[count.to_be_bytes(), 0u32.to_be_bytes()].concat());
-    let mut number = 0u32;
-    for (index, frame) in film.frames().iter().enumerate() {
-        chunk(&mut file, b"fcTL", &control(film, frame.milliseconds, number));
-        number += 1;
-        let pixels = compress(&filter(film.width() * film.channels(), &frame.pixels));
-        if index == 0 {
-            chunk(&mut file, b"IDAT", &pixels);
-        } else {
-            chunk(&mut file, b"fdAT", &[&number.to_be_bytes()[..], &pixels].concat());
-            number += 1;
-        }
-    }
-    chunk(&mut file, b"IEND", &[]);
+    let mut file = Vec::new();
+    write(&mut file, film).expect("a film has pictures of one size, and memory can be written to");
     file
 }
 
-/// What is said of a picture: its number in the sequence of such chunks, size, place, time, and how it is laid over the
-/// one before.
-fn control(film: &Film, milliseconds: u16, number: u32) -> Vec<u8> {
-    let (width, height) = (film.width() as u32, film.height() as u32);
-    let mut content: Vec<u8> = [number, width, height, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect();
-    content.extend([milliseconds, 1000].into_iter().flat_map(u16::to_be_bytes));
-    // Leave the picture when its time is over; the next one replaces all of it.
-    content.extend([0, 0]);
-    content
+fn write(file: &mut Vec<u8>, film: &Film) -> Result<(), EncodingError> {
+    let mut encoder = encoder(file, USUAL, film.width(), film.height(), film.channels());
+    // 0 repetitions have no end.
+    encoder.set_animated(film.frames().len() as u32, 0)?;
+    let mut writer = encoder.write_header()?;
+    for frame in film.frames() {
+        writer.set_frame_delay(frame.milliseconds, 1000)?;
+        writer.write_image_data(&frame.pixels)?;
+    }
+    writer.finish()
 }
 
 #[cfg(test)]

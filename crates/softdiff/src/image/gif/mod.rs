@@ -1,44 +1,34 @@
 //! GIF: films that everything can show, with 256 colours (GIF89a).
 
-mod lzw;
 mod palette;
 
 use super::Film;
+use gif::{DisposalMethod, Encoder, EncodingError, Frame, Repeat};
 use palette::Palette;
-
-/// Bits of a pixel, always: 256 colours.
-const BITS: u8 = 8;
-/// What the name of the first extension is, by which films repeat.
-const REPEATING: &[u8; 11] = b"NETSCAPE2.0";
 
 /// Encodes a film that plays forever. Grey values are kept; of colours the best 256 for the whole film.
 pub fn encode(film: &Film) -> Vec<u8> {
-    let palette = Palette::of(film.channels(), film.frames().iter().map(|frame| frame.pixels.as_slice()));
-    let (width, height) = ((film.width() as u16).to_le_bytes(), (film.height() as u16).to_le_bytes());
-    let mut file = b"GIF89a".to_vec();
-    file.extend([width, height].concat());
-    // One table of 2^8 colours for all pictures; no background, square pixels.
-    file.extend([0xF0 | (BITS - 1), 0, 0]);
-    file.extend(palette.colours().as_flattened());
-    file.extend([0x21, 0xFF, REPEATING.len() as u8]);
-    file.extend(REPEATING);
-    // Repeat without end.
-    file.extend([3, 1, 0, 0, 0]);
-    for frame in film.frames() {
-        let hundredths = (frame.milliseconds.saturating_add(5) / 10).to_le_bytes();
-        // Leave the picture when its time is over; no colour is transparent.
-        file.extend([0x21, 0xF9, 4, 0x04, hundredths[0], hundredths[1], 0, 0]);
-        file.extend([0x2C, 0, 0, 0, 0]);
-        file.extend([width, height].concat());
-        file.extend([0, BITS]);
-        for block in lzw::compress(BITS, &palette.indices(film.channels(), &frame.pixels)).chunks(255) {
-            file.push(block.len() as u8);
-            file.extend(block);
-        }
-        file.push(0);
-    }
-    file.push(0x3B);
+    let mut file = Vec::new();
+    write(&mut file, film).expect("a film has sides of 16 bits, and memory can be written to");
     file
+}
+
+fn write(file: &mut Vec<u8>, film: &Film) -> Result<(), EncodingError> {
+    let palette = Palette::of(film.channels(), film.frames().iter().map(|frame| frame.pixels.as_slice()));
+    let (width, height) = (film.width() as u16, film.height() as u16);
+    let mut encoder = Encoder::new(file, width, height, palette.colours().as_flattened())?;
+    encoder.set_repeat(Repeat::Infinite)?;
+    for frame in film.frames() {
+        encoder.write_frame(&Frame {
+            delay: frame.milliseconds.saturating_add(5) / 10,
+            dispose: DisposalMethod::Keep,
+            width,
+            height,
+            buffer: palette.indices(film.channels(), &frame.pixels).into(),
+            ..Frame::default()
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -46,29 +36,17 @@ mod tests {
     use super::*;
     use crate::image::film::tests::example;
 
-    /// The pictures of a GIF as this module writes them, with their hundredths of a second.
+    /// The pictures of a GIF, with their hundredths of a second.
     fn decode(file: &[u8]) -> Vec<(u16, Vec<[u8; 3]>)> {
-        assert_eq!(&file[..6], b"GIF89a");
-        let colours: &[[u8; 3]] = file[13..13 + 768].as_chunks().0;
-        let (mut at, mut pictures) = (13 + 768, Vec::new());
-        assert_eq!(&file[at..at + 19], b"\x21\xFF\x0BNETSCAPE2.0\x03\x01\0\0\0");
-        at += 19;
-        while file[at] != 0x3B {
-            assert_eq!(file[at..at + 4], [0x21, 0xF9, 4, 4]);
-            let time = u16::from_le_bytes([file[at + 4], file[at + 5]]);
-            assert_eq!((file[at + 8], &file[at + 13..at + 17]), (0x2C, &file[6..10]));
-            assert_eq!(file[at + 18], BITS);
-            at += 19;
-            let mut packed = Vec::new();
-            while file[at] != 0 {
-                packed.extend(&file[at + 1..at + 1 + usize::from(file[at])]);
-                at += 1 + usize::from(file[at]);
-            }
-            at += 1;
-            let indices = lzw::tests::expand(BITS, &packed);
-            pictures.push((time, indices.iter().map(|&index| colours[usize::from(index)]).collect()));
+        let mut options = gif::DecodeOptions::new();
+        options.set_color_output(gif::ColorOutput::RGBA);
+        let mut decoder = options.read_info(file).unwrap();
+        assert_eq!(decoder.repeat(), Repeat::Infinite);
+        let mut pictures = Vec::new();
+        while let Some(frame) = decoder.read_next_frame().unwrap() {
+            let pixels = frame.buffer.as_chunks().0.iter().map(|&[red, green, blue, _]| [red, green, blue]);
+            pictures.push((frame.delay, pixels.collect()));
         }
-        assert_eq!(at + 1, file.len());
         pictures
     }
 
