@@ -29,6 +29,15 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
     measured.iter().filter(|(_, word)| inside(&plain(word))).min_by_key(|measured| measured.0).map(|(_, word)| *word)
 }
 
+/// `did you mean "x"? known: ...`, or only what is known.
+pub fn hint<'a>(written: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    let all: Vec<&str> = known.clone().into_iter().collect();
+    match nearest(written, known) {
+        Some(word) => format!("did you mean {word}? known: {}", all.join(", ")),
+        None => format!("known: {}", all.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

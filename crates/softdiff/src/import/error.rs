@@ -1,7 +1,7 @@
 //! Why a file was refused: each message names the part of the file and what was expected there.
 
 use crate::archive::ArchiveError;
-use crate::bytes::BytesError;
+use softdiff_data::bytes::BytesError;
 use std::path::PathBuf;
 use thiserror::Error;
 

@@ -5,7 +5,7 @@
 use super::ImportError;
 use super::pickle::{Global, Node, Value};
 use super::torch::TorchFile;
-use crate::shown::shown;
+use softdiff_data::quote::quote;
 
 /// 2^53: up to here every integer is a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -69,7 +69,7 @@ fn format<'a>(dtype: &Node<'a>) -> Result<&'a str, ImportError> {
     };
     let [_version, order] = dtype.at(state).tuple("the state of a numpy dtype")?;
     if !matches!(order.text()?, "<" | "=" | "|") {
-        return Err(ImportError::ByteOrder { part: dtype.place(), found: shown(order.text()?) });
+        return Err(ImportError::ByteOrder { part: dtype.place(), found: quote(order.text()?) });
     }
     let [format] = dtype.at(arguments).tuple("the arguments of a numpy dtype")?;
     format.text()

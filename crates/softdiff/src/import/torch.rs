@@ -13,7 +13,7 @@ use super::ImportError;
 use super::pickle::{self, Global, Node, Pickle, Value};
 use crate::archive::ArchiveError;
 use crate::archive::zip::{Archive, Rules};
-use crate::shown::shown;
+use softdiff_data::quote::quote;
 use layout::Layout;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ impl<'a> TorchFile<'a> {
         if archive.names().any(|name| name == order) {
             let found = archive.read(&order)?;
             if found != b"little" {
-                let found = shown(&String::from_utf8_lossy(found));
+                let found = quote(&String::from_utf8_lossy(found));
                 return Err(ImportError::ByteOrder { part: order, found });
             }
         }
@@ -139,7 +139,7 @@ impl<'a> TorchFile<'a> {
         if expected != Some(bytes.len() as u64) {
             return Err(ImportError::StorageLength {
                 place: node.place(),
-                key: shown(key),
+                key: quote(key),
                 expected: format!("{elements} x {}", dtype.bytes()),
                 found: bytes.len() as u64,
             });
@@ -154,7 +154,7 @@ impl<'a> TorchFile<'a> {
         let bytes = match &self.content {
             Content::Zip { archive, folder } => archive.read(&format!("{folder}/data/{key}"))?,
             Content::Legacy(storages) => {
-                let missing = || ArchiveError::MissingEntry { name: shown(key) };
+                let missing = || ArchiveError::MissingEntry { name: quote(key) };
                 storages.get(key).copied().ok_or_else(missing)?
             }
         };
@@ -178,7 +178,7 @@ fn find_folder(archive: &Archive) -> Result<String, ImportError> {
     });
     match (folders.next(), folders.next()) {
         (Some(folder), None) => Ok(folder),
-        (Some(first), Some(second)) => Err(ImportError::TwoPickles { first: shown(&first), second: shown(&second) }),
+        (Some(first), Some(second)) => Err(ImportError::TwoPickles { first: quote(&first), second: quote(&second) }),
         _ => Err(ArchiveError::MissingEntry { name: "data.pkl".into() }.into()),
     }
 }

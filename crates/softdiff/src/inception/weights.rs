@@ -3,7 +3,7 @@
 use super::InceptionError;
 use super::graph;
 use super::names::pytorch_name;
-use crate::hash;
+use softdiff_engine::hash;
 use crate::import::torch::TorchFile;
 use crate::import::{ImportError, read_file};
 use rayon::prelude::*;

@@ -3,7 +3,7 @@
 
 use super::Statistics;
 use super::statistics_file::Note;
-use crate::hash;
+use softdiff_engine::hash;
 use softdiff_engine::cache;
 
 /// Changed when the same inputs would give other statistics.

@@ -6,7 +6,7 @@
 
 use super::{MetricError, Note, Pictures, Statistics, StatisticsCache};
 use crate::data::Dataset;
-use crate::hash;
+use softdiff_engine::hash;
 use crate::inception::{Extractor, FEATURES};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
 use softdiff_engine::cpu::product::inner_products;

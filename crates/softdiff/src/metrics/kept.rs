@@ -2,7 +2,7 @@
 
 use super::evaluation::FORMAT;
 use super::{Evaluation, compare};
-use crate::hash;
+use softdiff_engine::hash;
 use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
 

@@ -1,7 +1,7 @@
 //! How a number was measured: everything that must be equal before two numbers may be compared.
 
 use crate::data::{Dataset, Split, Transform};
-use crate::hash;
+use softdiff_engine::hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use super::{MetricError, Statistics};
 use crate::archive::zip::{Index, Rules, ZipWriter};
 use crate::data::npy::Array;
 use crate::data::npz::npy_header;
-use crate::hash;
+use softdiff_engine::hash;
 use crate::import::read_file;
 use crate::linalg::Matrix;
 use serde::{Deserialize, Serialize};

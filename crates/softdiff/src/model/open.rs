@@ -12,7 +12,7 @@ use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
 use crate::run::{RunError, RunFolder};
 use crate::schedule::{Schedule, ScheduleError};
-use crate::spectrum::{Spectrum, SpectrumError};
+use crate::spectrum::SpectrumError;
 use softdiff_engine::Params;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Model {
             return Err(ModelError::NoModel(place.into()));
         }
         let recipe = Recipe::saved(&folder.config(), &[])?;
-        let prior = Prior::read(&folder.prior())?;
+        let prior = folder.read_prior()?;
         let schedule = if folder.schedule().exists() { Some(Schedule::read(&folder.schedule())?) } else { None };
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
@@ -206,7 +206,7 @@ impl Model {
             };
             (params, step, Some(chosen))
         };
-        let spectrum = Spectrum::read(folder.fs().as_ref(), &folder.spectrum())?;
+        let spectrum = folder.read_spectrum()?;
         let prediction = recipe.prediction(&path, spectrum.as_ref())?;
         let name = recipe.name.clone();
         let condition = Condition::Time;

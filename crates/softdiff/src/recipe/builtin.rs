@@ -28,8 +28,8 @@ impl Recipe {
         match BUILTIN.iter().find(|(known, _)| *known == name) {
             Some((name, text)) => Recipe::parse(text, name, sets),
             None => {
-                let hint = crate::suggest::hint(name, BUILTIN.iter().map(|(known, _)| *known));
-                let message = format!("there is no built-in recipe {}", crate::shown::shown(name));
+                let hint = softdiff_engine::suggest::hint(name, BUILTIN.iter().map(|(known, _)| *known));
+                let message = format!("there is no built-in recipe {}", softdiff_data::quote::quote(name));
                 Err(RecipeError::whole("recipe", message, hint))
             }
         }

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Entry, Node, Place, Source, Value};
 use super::problem::{Found, RecipeError};
-use crate::suggest;
+use softdiff_engine::suggest;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
         };
         let chosen = words.iter().find(|(word, _)| word == text).map(|(_, value)| value.clone());
         if chosen.is_none() {
-            let message = format!("{} is {}", self.full(key), crate::shown::shown(text));
+            let message = format!("{} is {}", self.full(key), softdiff_data::quote::quote(text));
             self.problem(key, message, suggest::hint(text, all));
         }
         chosen
@@ -363,7 +363,7 @@ impl<'a> Reader<'a> {
         for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
             let where_ = if self.name.is_empty() { "a recipe".to_owned() } else { format!("[{}]", self.name) };
             let what = if matches!(entry.node.value, Value::Table(_)) { "section" } else { "key" };
-            let message = format!("{where_} has no {what} {}", crate::shown::shown(&entry.key));
+            let message = format!("{where_} has no {what} {}", softdiff_data::quote::quote(&entry.key));
             let mut known: Vec<&str> = asked.iter().copied().collect();
             known.dedup();
             let hint = suggest::hint(&entry.key, known.iter().copied());

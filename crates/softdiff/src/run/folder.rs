@@ -6,7 +6,8 @@ use super::event_reader::Events;
 use super::fs::{Disk, Fs, publish, read_up_to};
 use super::lock::RunLock;
 use super::session::Session;
-use crate::spectrum::SPECTRUM_FILE;
+use crate::prior::{LARGEST_PRIOR, Prior, PriorError};
+use crate::spectrum::{LARGEST_SPECTRUM, SPECTRUM_FILE, Spectrum, SpectrumError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,6 +92,24 @@ impl RunFolder {
     /// Puts a file of the run in its place, complete or not at all.
     pub fn publish(&self, _held: &RunLock, path: &Path, bytes: &[u8]) -> Result<()> {
         publish(self.fs.as_ref(), path, bytes).doing("write", path)
+    }
+
+    /// Reads the distribution of x_1.
+    pub fn read_prior(&self) -> std::result::Result<Prior, PriorError> {
+        let path = self.prior();
+        let fail = |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string() };
+        Prior::from_file(&read_up_to(self.fs.as_ref(), &path, LARGEST_PRIOR).map_err(fail)?, &path)
+    }
+
+    /// Reads the mean and variance per frequency; none where the run has none.
+    pub fn read_spectrum(&self) -> std::result::Result<Option<Spectrum>, SpectrumError> {
+        let path = self.spectrum();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let fail = |e: std::io::Error| SpectrumError { file: path.clone(), problem: e.to_string() };
+        let bytes = read_up_to(self.fs.as_ref(), &path, LARGEST_SPECTRUM).map_err(fail)?;
+        Spectrum::from_file(&bytes, &path).map(Some)
     }
 
     /// The events so far.

@@ -139,7 +139,7 @@ impl Prepared {
         };
         let path = Arc::new(recipe.path(shape, schedule.as_ref())?);
         let prior = if folder.prior().exists() {
-            Prior::read_on(folder.fs().as_ref(), &folder.prior())?
+            folder.read_prior()?
         } else {
             let prior = make_prior(&recipe, &path, &dataset)?;
             let Ok(bytes) = prior.to_bytes() else { unreachable!("a prior can always be written") };
@@ -249,7 +249,7 @@ fn check_data(
     lock: &RunLock,
 ) -> Result<(), PrepareError> {
     let name = FilePath::new(&recipe.data.source).file_name().unwrap_or_default().to_string_lossy();
-    let hash = crate::hash::to_text(dataset.hash());
+    let hash = softdiff_engine::hash::to_text(dataset.hash());
     let note = DataNote { source: name.into_owned(), images: dataset.len(), shape, hash };
     let file = folder.root().join("data.json");
     if let Ok(bytes) = read_up_to(folder.fs().as_ref(), &file, LONGEST) {
@@ -302,7 +302,7 @@ fn make_spectrum(
 ) -> Result<Spectrum, PrepareError> {
     /// Enough for the variance of every frequency to be known within 3 %.
     const IMAGES: usize = 4096;
-    if let Some(spectrum) = Spectrum::read(folder.fs().as_ref(), &folder.spectrum())? {
+    if let Some(spectrum) = folder.read_spectrum()? {
         return Ok(spectrum);
     }
     let images = spread(dataset, IMAGES);

@@ -5,9 +5,9 @@
 use super::global::Global;
 use super::value::{Id, Pickle, Value};
 use super::{MAX_ITEMS, MAX_MARKS, MAX_MEMO, MAX_OPCODES, MAX_TEXT, opcode};
-use crate::bytes::Bytes;
+use softdiff_data::bytes::Bytes;
 use crate::import::ImportError;
-use crate::shown::shown;
+use softdiff_data::quote::quote;
 use std::collections::HashMap;
 
 const LONGEST_GLOBAL: usize = 128;
@@ -226,7 +226,7 @@ impl<'a> Machine<'a> {
         let name = String::from_utf8_lossy(self.bytes.line(LONGEST_GLOBAL)?);
         let global = Global::find(&module, &name).ok_or_else(|| ImportError::PickleGlobal {
             offset: self.offset,
-            name: shown(&format!("{module}.{name}")),
+            name: quote(&format!("{module}.{name}")),
         })?;
         self.push(Value::Global(global))
     }

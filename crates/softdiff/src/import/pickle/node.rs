@@ -2,7 +2,7 @@
 
 use super::value::{Id, Key, Pickle, Value};
 use crate::import::ImportError;
-use crate::shown::shown;
+use softdiff_data::quote::quote;
 
 /// A value and its place, such as `optimizer.param_groups[0].lr`.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ impl<'a> Node<'a> {
         let dot = if self.place.is_empty() { "" } else { "." };
         // Names that need no quotes are shown bare: `optimizer.state`.
         let plain = name.len() <= 100 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
-        let name = if plain { name.to_string() } else { shown(name) };
+        let name = if plain { name.to_string() } else { quote(name) };
         self.child(id, format!("{}{dot}{name}", self.place))
     }
 
@@ -59,7 +59,7 @@ impl<'a> Node<'a> {
 
     /// The value of a key that must be there.
     pub fn get(&self, key: &str) -> Result<Node<'a>, ImportError> {
-        self.find(key)?.ok_or_else(|| ImportError::MissingKey { place: self.place(), key: shown(key) })
+        self.find(key)?.ok_or_else(|| ImportError::MissingKey { place: self.place(), key: quote(key) })
     }
 
     /// The value of a key that may be there.

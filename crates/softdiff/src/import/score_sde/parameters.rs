@@ -4,7 +4,7 @@ use super::Tensor;
 use crate::import::ImportError;
 use crate::import::pickle::Node;
 use crate::import::torch::TorchFile;
-use crate::shown::shown;
+use softdiff_data::quote::quote;
 use std::collections::HashSet;
 
 /// Added to every name by `torch.nn.DataParallel`.
@@ -34,7 +34,7 @@ impl Model {
             } else if is_parameter(name) {
                 model.parameters.push((name.into(), read_weights(file, &value, name, None)?));
             } else {
-                return Err(ImportError::UnknownParameter { name: shown(name) });
+                return Err(ImportError::UnknownParameter { name: quote(name) });
             }
         }
         if model.parameters.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::import::ImportError;
 use crate::import::pickle::Node;
-use crate::shown::shown;
+use softdiff_data::quote::quote;
 use std::borrow::Cow;
 
 /// The most axes a tensor may have.
@@ -54,7 +54,7 @@ impl Layout {
         });
         match last {
             Some(last) if last < elements => Ok(()),
-            Some(last) => Err(ImportError::TensorRange { place: place.into(), key: shown(key), last, elements }),
+            Some(last) => Err(ImportError::TensorRange { place: place.into(), key: quote(key), last, elements }),
             None => Err(ImportError::TensorOverflow { place: place.into(), what: "the last offset" }),
         }
     }

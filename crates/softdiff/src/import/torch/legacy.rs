@@ -2,7 +2,7 @@
 //! then each key's storage as a count and its numbers.
 
 use super::DType;
-use crate::bytes::Bytes;
+use softdiff_data::bytes::Bytes;
 use crate::import::ImportError;
 use crate::import::pickle::{Global, Node, Pickle, Value, read_first};
 use std::collections::HashMap;

@@ -102,7 +102,7 @@ fn read_part(r: &Reader) -> CorruptionPart {
         other => {
             even = true;
             if let Some(word) = other.filter(|word| *word != "even") {
-                let message = format!("{} is {}", r.full("schedule"), crate::shown::shown(word));
+                let message = format!("{} is {}", r.full("schedule"), softdiff_data::quote::quote(word));
                 r.problem("schedule", message, "give \"even\", \"straight\", or the name of a schedule.json");
             }
             PartSchedule::Even { knots: r.size("knots", 3..=4096).unwrap_or(32) }

@@ -55,7 +55,7 @@ impl DataSection {
         let crop = r.text("crop").filter(|text| text != AUTO).and_then(|text| match text.parse::<Crop>() {
             Ok(crop) => Some(crop),
             Err(expected) => {
-                r.problem("crop", format!("{} is {}", r.full("crop"), crate::shown::shown(&text)), expected);
+                r.problem("crop", format!("{} is {}", r.full("crop"), softdiff_data::quote::quote(&text)), expected);
                 None
             }
         });

@@ -270,7 +270,7 @@ fn read_weights(r: &Reader, train: &TrainSection) -> Option<Weights> {
         }
         Ok(weights) => Some(weights),
         Err(hint) => {
-            r.problem("weights", format!("sample.weights is {}", crate::shown::shown(&text)), hint);
+            r.problem("weights", format!("sample.weights is {}", softdiff_data::quote::quote(&text)), hint);
             None
         }
     }

@@ -1,0 +1,207 @@
+//! Pictures of one size in memory, with their labels.
+
+use super::Skipped;
+use softdiff_engine::hash;
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Decoded pictures, 8 bits, one after the other: NHWC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dataset {
+    height: usize,
+    width: usize,
+    channels: usize,
+    pixels: Arc<Vec<u8>>,
+    labels: Option<Vec<u32>>,
+    classes: Vec<String>,
+    skipped: Vec<Skipped>,
+    hash: u64,
+}
+
+/// Mean and standard deviation of a channel, in units of full brightness (0 to 1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistics {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation over all pixels of all pictures.
+    pub std: f64,
+}
+
+impl Dataset {
+    /// A data set from its parts.
+    ///
+    /// # Panics
+    /// If the pixels do not fill a whole number of pictures or the labels are not as many: a mistake of the caller.
+    pub fn new(
+        height: usize,
+        width: usize,
+        channels: usize,
+        pixels: Vec<u8>,
+        labels: Option<Vec<u32>>,
+        classes: Vec<String>,
+    ) -> Dataset {
+        let size = height * width * channels;
+        assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the pictures");
+        assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each picture");
+        let pixels = Arc::new(pixels);
+        let mut dataset = Dataset { height, width, channels, pixels, labels, classes, skipped: Vec::new(), hash: 0 };
+        dataset.hash = dataset.content_hash();
+        dataset
+    }
+
+    pub(super) fn with_skipped(self, skipped: Vec<Skipped>) -> Dataset {
+        Dataset { skipped, ..self }
+    }
+
+    /// Of the sizes, the labels and each picture's own hash; the hash of each picture is computed on its own core.
+    fn content_hash(&self) -> u64 {
+        let hashes: Vec<u64> = self.pixels.par_chunks_exact(self.picture_size()).map(hash::of_bytes).collect();
+        let sizes = [self.len(), self.height, self.width, self.channels].map(|size| size as u64);
+        let labels = self.labels.iter().flatten().map(|&label| label.into());
+        let words = sizes.into_iter().chain(labels).chain(hashes);
+        hash::of_bytes(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+    }
+
+    /// How many pictures there are.
+    pub fn len(&self) -> usize {
+        self.pixels.len() / self.picture_size()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pixels.is_empty()
+    }
+
+    /// Rows of a picture.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Pixels in a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// 1 (grey) or 3 (RGB).
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Samples of one picture.
+    pub fn picture_size(&self) -> usize {
+        self.height * self.width * self.channels
+    }
+
+    /// All samples of all pictures.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// The same, to be kept by others.
+    pub fn shared_pixels(&self) -> &Arc<Vec<u8>> {
+        &self.pixels
+    }
+
+    /// The samples of picture `index`.
+    ///
+    /// # Panics
+    /// If there is no such picture.
+    pub fn picture(&self, index: usize) -> &[u8] {
+        &self.pixels[index * self.picture_size()..][..self.picture_size()]
+    }
+
+    /// The class of each picture, where known.
+    pub fn labels(&self) -> Option<&[u32]> {
+        self.labels.as_deref()
+    }
+
+    /// The names of the classes by label, where known.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// What was left out while loading.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// A hash of the content (sizes, labels, pixels), to recognise the same data again; written by [`hash::to_text`].
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Mean and standard deviation of each channel.
+    pub fn statistics(&self) -> Vec<Statistics> {
+        let sums = self.pixels.par_chunks_exact(self.picture_size()).map(|picture| Sums::of(picture, self.channels));
+        sums.reduce(Sums::default, Sums::plus).statistics(self.channels)
+    }
+}
+
+/// Exact sums, so that the order of adding cannot matter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    count: u64,
+    sum: [u64; 3],
+    squares: [u64; 3],
+}
+
+impl Sums {
+    pub fn of(pixels: &[u8], channels: usize) -> Sums {
+        let mut sums = Sums { count: (pixels.len() / channels) as u64, ..Sums::default() };
+        for pixel in pixels.chunks_exact(channels) {
+            for (channel, &sample) in pixel.iter().enumerate().take(3) {
+                sums.sum[channel] += u64::from(sample);
+                sums.squares[channel] += u64::from(sample) * u64::from(sample);
+            }
+        }
+        sums
+    }
+
+    pub fn plus(self, other: Sums) -> Sums {
+        let add = |a: [u64; 3], b: [u64; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+        Sums {
+            count: self.count + other.count,
+            sum: add(self.sum, other.sum),
+            squares: add(self.squares, other.squares),
+        }
+    }
+
+    pub fn statistics(&self, channels: usize) -> Vec<Statistics> {
+        let count = self.count.max(1) as f64;
+        let channel = |channel: usize| {
+            let mean = self.sum[channel] as f64 / count;
+            let variance = (self.squares[channel] as f64 / count - mean * mean).max(0.0);
+            Statistics { mean: mean / 255.0, std: variance.sqrt() / 255.0 }
+        };
+        (0..channels.min(3)).map(channel).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_those_of_the_samples() {
+        let dataset = Dataset::new(1, 2, 3, vec![0, 51, 255, 255, 51, 255], None, vec![]);
+        let [red, green, blue] = dataset.statistics()[..] else { panic!() };
+        assert_eq!((red.mean, red.std), (0.5, 0.5));
+        assert_eq!((green.mean, green.std), (0.2, 0.0));
+        assert_eq!((blue.mean, blue.std), (1.0, 0.0));
+    }
+
+    #[test]
+    fn the_hash_sees_pixels_sizes_and_labels() {
+        let make = |h, w, pixels: &[u8], labels: Option<Vec<u32>>| {
+            Dataset::new(h, w, 1, pixels.to_vec(), labels, vec![]).hash()
+        };
+        let base = make(1, 2, &[1, 2, 3, 4], None);
+        assert_eq!(base, make(1, 2, &[1, 2, 3, 4], None));
+        let others = [
+            make(2, 1, &[1, 2, 3, 4], None),
+            make(1, 2, &[1, 2, 4, 3], None),
+            make(1, 2, &[1, 2, 3, 4], Some(vec![0, 1])),
+        ];
+        assert!(others.iter().all(|&other| other != base));
+    }
+}

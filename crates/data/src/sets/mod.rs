@@ -1,0 +1,56 @@
+//! Data sets: from files of many kinds to pictures of one size in memory.
+//!
+//! [`Source::open`] finds out what a path holds and lists its pictures; [`Source::load`] decodes, crops and resizes them on
+//! all cores into a [`Dataset`]; [`Batches`] says, as a pure function of seed and step, which pictures a training step sees.
+//!
+//! Promise: no file can run code, panic, or make the reader hold more than the limits below and those of [`crate::image`].
+//!
+//! | limit | value | where |
+//! |---|---|---|
+//! | a file read whole (archive, array, Parquet) | 8 GiB | [`MAX_FILE_BYTES`] |
+//! | one picture file or archive entry | 64 MiB | [`MAX_PICTURE_BYTES`] |
+//! | bytes out of a compressed byte | 200 | [`crate::archive::MAX_RATIO`] |
+//! | pictures, entries | 2^22 | [`MAX_PICTURES`] |
+//! | a loaded data set | 32 GiB | [`MAX_DATASET_BYTES`] |
+//! | pictures skipped as bad | 1 % | [`MAX_SKIPPED_PERCENT`] |
+
+mod batch;
+mod cifar;
+mod dataset;
+mod embedded;
+mod error;
+mod folder;
+mod idx;
+mod layout;
+mod load;
+pub mod npy;
+pub mod npz;
+mod order;
+mod packed;
+mod parquet;
+mod pictures;
+mod source;
+mod survey;
+mod transform;
+
+pub use batch::{Batch, Batches, Flip};
+pub use dataset::{Dataset, Statistics};
+pub use error::{DataError, FileError};
+pub use load::{LoadOptions, OnBad, Skipped};
+pub use npz::write as write_npz;
+pub use order::{Permutation, Shuffled};
+pub use pictures::{Exif, Pictures};
+pub use source::{Source, Split};
+pub use survey::Survey;
+pub use transform::{Crop, Transform};
+
+/// The longest archive, array or Parquet file that is read.
+pub const MAX_FILE_BYTES: u64 = 8 << 30;
+/// The longest picture file or archive entry.
+pub const MAX_PICTURE_BYTES: u64 = 64 << 20;
+/// The most pictures of a data set, and entries of an archive.
+pub const MAX_PICTURES: u64 = 1 << 22;
+/// The most memory of a loaded data set.
+pub const MAX_DATASET_BYTES: u64 = 32 << 30;
+/// The most pictures that may be skipped as bad.
+pub const MAX_SKIPPED_PERCENT: usize = 1;

@@ -1,0 +1,117 @@
+//! NumPy archives (`.npz`): read with the names that people use, written by `softdiff data prepare`.
+//!
+//! Why npz for prepared data: it is an ordinary file that NumPy, PyTorch and JAX users open with `np.load`, it is read here
+//! without decoding anything, and its entries are stored, so that reading is copying.
+
+use super::npy::Array;
+use super::pictures::{Chain, Opened, Pictures, Raw};
+use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
+use crate::archive::zip::{Index, ZipWriter};
+use softdiff_engine::hash;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::Path;
+
+const PLAIN: ([&str; 6], [&str; 6]) =
+    (["images", "image", "x", "X", "data", "arr_0"], ["labels", "label", "y", "Y", "targets", "arr_1"]);
+const TRAIN: ([&str; 6], [&str; 6]) = (
+    ["x_train", "X_train", "train_images", "images_train", "train_x", "train"],
+    ["y_train", "Y_train", "train_labels", "labels_train", "train_y", "train_label"],
+);
+const TEST: ([&str; 6], [&str; 6]) = (
+    ["x_test", "X_test", "test_images", "images_test", "test_x", "test"],
+    ["y_test", "Y_test", "test_labels", "labels_test", "test_y", "test_label"],
+);
+/// What `prepare` adds beside the arrays.
+const FACTS: &str = "dataset.json";
+
+/// Whether every entry of an archive is an array.
+pub fn recognise(index: &Index) -> bool {
+    index.names().any(|name| name.ends_with(".npy"))
+        && index.names().all(|name| name.ends_with(".npy") || name == FACTS)
+}
+
+/// Reads the arrays of one part.
+pub fn open(path: &Path, bytes: &[u8], index: &Index, split: Split) -> Result<Opened, DataError> {
+    let has = |name: &str| index.names().any(|entry| entry.strip_suffix(".npy") == Some(name));
+    let find = |(images, labels): ([&'static str; 6], [&'static str; 6])| {
+        let image = images.into_iter().find(|name| has(name))?;
+        Some((image, labels.into_iter().find(|name| has(name))))
+    };
+    let chosen: Vec<_> = match (find(PLAIN), find(TRAIN), find(TEST), split) {
+        (_, Some(train), _, Split::Train) => vec![train],
+        (_, _, Some(test), Split::Test) => vec![test],
+        (None, train, test, Split::All) => train.into_iter().chain(test).collect(),
+        (Some(plain), None, None, Split::Train | Split::All) | (Some(plain), _, _, Split::All) => vec![plain],
+        (.., Split::Test) => return Err(DataError::NoSplit { path: path.into(), split: "test" }),
+        _ => Vec::new(),
+    };
+    if chosen.is_empty() {
+        let names: Vec<&str> = index.names().take(8).collect();
+        let found = format!(
+            "its arrays are {}; expected images (or x, data, arr_0, x_train) and, if any, labels",
+            names.join(", ")
+        );
+        return Err(DataError::Unknown { path: path.into(), found });
+    }
+    let mut parts: Vec<Box<dyn Pictures>> = Vec::new();
+    for (images, labels) in chosen {
+        parts.push(Box::new(
+            read(bytes, index, images, labels)
+                .map_err(|(entry, error)| DataError::file(format!("{}/{entry}.npy", path.display()), error))?,
+        ));
+    }
+    let facts = index.read(bytes, FACTS, 1 << 20).ok().and_then(|facts| serde_json::from_slice(&facts).ok());
+    let facts: Value = facts.unwrap_or_default();
+    let (classes, origin) = (classes(&facts).unwrap_or_default(), facts.get("origin").cloned());
+    Ok(Opened { format: "NumPy archive", pictures: Box::new(Chain(parts)), classes, ignored: 0, origin })
+}
+
+fn read<'a>(
+    bytes: &[u8],
+    index: &Index,
+    images: &'a str,
+    labels: Option<&'a str>,
+) -> Result<Raw, (&'a str, FileError)> {
+    let array = |name: &str| index.read(bytes, &format!("{name}.npy"), MAX_FILE_BYTES).map_err(FileError::from);
+    let pictures = array(images).and_then(|bytes| Array::read(&bytes)?.pictures(images));
+    let mut pictures = pictures.map_err(|error| (images, error))?;
+    if let Some(labels) = labels {
+        let read = array(labels).and_then(|bytes| Array::read(&bytes)?.labels(pictures.len()));
+        pictures.labels = Some(read.map_err(|error| (labels, error))?);
+    }
+    Ok(pictures)
+}
+
+fn classes(facts: &Value) -> Option<Vec<String>> {
+    facts.get("classes")?.as_array()?.iter().map(|name| name.as_str().map(String::from)).collect()
+}
+
+/// Writes `images.npy` (uint8, `[n, h, w, c]`), `labels.npy` (int64) if there are any, and `dataset.json`; the same bytes for
+/// the same data set. `origin` says where the pictures come from and what was done to them.
+pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Result<()> {
+    let facts = json!({ "format": "softdiff dataset 1", "classes": dataset.classes(), "hash": hash::to_text(dataset.hash()), "origin": origin });
+    let mut entries = vec![(FACTS, vec![], facts.to_string().into_bytes())];
+    if let Some(labels) = dataset.labels() {
+        let data = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();
+        entries.push(("labels.npy", npy_header("<i8", &[labels.len()]), data));
+    }
+    let shape = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
+    let mut zip = ZipWriter::new(out);
+    for (name, header, data) in &entries {
+        zip.entry(name, &[header, data])?;
+    }
+    zip.entry("images.npy", &[&npy_header("|u1", &shape), dataset.pixels()])?;
+    zip.finish()
+}
+
+/// Padded with spaces to a multiple of 64 bytes, as NumPy does.
+pub fn npy_header(dtype: &str, shape: &[usize]) -> Vec<u8> {
+    let shape: String = shape.iter().map(|size| format!("{size}, ")).collect();
+    let text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({}), }}", shape.trim_end());
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend((length as u16).to_le_bytes());
+    header.extend(format!("{text:<width$}\n", width = length - 1).bytes());
+    header
+}

@@ -1,0 +1,74 @@
+//! Small dense linear algebra in f64: what corruptions, distances and priors need, and no more.
+//!
+//! Every result is independent of the number of threads: work is split by output, never by summation.
+
+mod cholesky;
+mod eigen;
+mod matrix;
+mod multiply;
+mod pivoted;
+mod qr;
+mod singular;
+
+pub use cholesky::Cholesky;
+pub use eigen::{SymmetricEigen, symmetric_eigenvalues};
+pub use matrix::Matrix;
+pub use pivoted::pivoted_factor;
+pub use qr::triangular_factor;
+pub use singular::singular_values;
+
+pub use matrix::{dot, norm, squared_distance};
+pub(crate) use multiply::{View, multiply_into};
+
+/// What can be wrong with a matrix handed to this module.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LinalgError {
+    /// The data does not fill the stated shape.
+    #[error("{found} values cannot fill a {rows} x {cols} matrix; give exactly {} values", rows * cols)]
+    Shape {
+        /// Rows asked for.
+        rows: usize,
+        /// Columns asked for.
+        cols: usize,
+        /// Values given.
+        found: usize,
+    },
+    /// A square matrix is needed.
+    #[error("the matrix is {rows} x {cols}, but {purpose} needs a square one")]
+    NotSquare {
+        /// What was attempted.
+        purpose: &'static str,
+        /// Rows given.
+        rows: usize,
+        /// Columns given.
+        cols: usize,
+    },
+    /// NaN or infinity among the entries.
+    #[error("entry ({row}, {col}) is {value}; every entry must be finite")]
+    NotFinite {
+        /// Row of the entry.
+        row: usize,
+        /// Column of the entry.
+        col: usize,
+        /// The entry.
+        value: f64,
+    },
+    /// Cholesky met a pivot that is not positive.
+    #[error("the matrix is not positive definite (pivot {pivot} is {value:e}); add a small value to its diagonal")]
+    NotPositiveDefinite {
+        /// Index of the pivot.
+        pivot: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// QL iteration did not settle.
+    #[error(
+        "eigenvalue {index} did not converge in {iterations} iterations; are the entries of wildly different scale?"
+    )]
+    NoConvergence {
+        /// Index of the eigenvalue.
+        index: usize,
+        /// Iterations spent on it.
+        iterations: usize,
+    },
+}

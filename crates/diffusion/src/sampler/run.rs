@@ -1,0 +1,201 @@
+//! The sampling loop, the only one.
+
+use super::centred::Centred;
+use super::{Denoiser, Past, Point, Result, Sampler, SamplerError, Stage, check_finite};
+use crate::path::Path;
+use rayon::prelude::*;
+use softdiff_engine::rng::Stream;
+
+/// Purpose of the samplers' noise in the engine's random streams: "SAMP".
+const SAMPLING: u32 = 0x5341_4D50;
+
+/// What the last step does (choice A8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ending {
+    /// It returns the clean prediction: score_sde's `noise_removal`.
+    #[default]
+    Denoised,
+    /// It is one of the sampler's own, to C = I and sigma = 0.
+    Stepped,
+    /// It is one of the sampler's own and ends where the path begins, with the noise that is there.
+    AtPathStart,
+}
+
+/// When to step, and how to end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampling {
+    /// Times from the most corrupted to 0; one more than there are steps.
+    pub times: Vec<f64>,
+    /// The last step.
+    pub ending: Ending,
+}
+
+impl Sampling {
+    /// `steps` steps of equal size in t, `t_i = 1 - i/N`, the last one returning the clean prediction.
+    pub fn uniform(steps: usize) -> Result<Self> {
+        if steps == 0 {
+            return Err(SamplerError::NoSteps);
+        }
+        let times = (0..=steps).map(|i| (steps - i) as f64 / steps as f64).collect();
+        Ok(Sampling { times, ending: Ending::default() })
+    }
+
+    /// `steps` steps that end at each of `knots`, ascending to 1, and are of equal size between two of them (choice A21):
+    /// no step passes over a corner of the path.
+    pub fn through(steps: usize, knots: &[f64]) -> Result<Self> {
+        if steps < knots.len() || knots.is_empty() {
+            let remedy = "give at least one for each part between two knots of the path, or sample.grid = uniform";
+            let value = steps as f64;
+            return Err(SamplerError::Option { sampler: "sampling", option: "the number of steps", value, remedy });
+        }
+        let starts: Vec<f64> = [0.0].into_iter().chain(knots[..knots.len() - 1].iter().copied()).collect();
+        let mut parts = vec![1usize; knots.len()];
+        // One more step each time where steps are longest.
+        for _ in knots.len()..steps {
+            let size = |part: usize| (knots[part] - starts[part]) / parts[part] as f64;
+            let longest = (0..parts.len()).fold(0, |best, part| if size(part) > size(best) { part } else { best });
+            parts[longest] += 1;
+        }
+        let mut times = vec![0.0];
+        for ((start, end), parts) in starts.iter().zip(knots).zip(parts) {
+            times.extend(
+                (1..=parts).map(|i| if i == parts { *end } else { start + (end - start) * i as f64 / parts as f64 }),
+            );
+        }
+        times.reverse();
+        Ok(Sampling { times, ending: Ending::default() })
+    }
+
+    /// Every time to the power `power`: above 1, shorter steps towards the clean end and longer ones at the other.
+    pub fn warped(self, power: f64) -> Result<Self> {
+        if !(power > 0.0 && power.is_finite()) {
+            let remedy = "give a number above 0, such as 2";
+            return Err(SamplerError::Option { sampler: "sampling", option: "the warp", value: power, remedy });
+        }
+        Ok(Sampling { times: self.times.iter().map(|t| t.powf(power)).collect(), ..self })
+    }
+
+    /// As many steps from time `t` on instead of 1.
+    pub fn beginning(self, t: f64) -> Self {
+        Sampling { times: self.times.iter().map(|time| time * t).collect(), ..self }
+    }
+
+    /// The same steps with another ending.
+    pub fn ending(self, ending: Ending) -> Self {
+        Sampling { ending, ..self }
+    }
+
+    /// Where step number `step` ends.
+    pub fn target(&self, path: &Path, step: usize) -> Result<Point> {
+        let last = step + 2 == self.times.len();
+        match self.ending {
+            Ending::Denoised | Ending::Stepped if last => Ok(Point::clean()),
+            _ => Point::on(path, self.times[step + 1]),
+        }
+    }
+
+    /// Whether the times are a grid that can be sampled on.
+    pub fn check(&self) -> Result<()> {
+        if self.times.len() < 2 {
+            return Err(SamplerError::NoSteps);
+        }
+        for (index, pair) in self.times.windows(2).enumerate() {
+            // Written so that NaN fails.
+            let falls = pair[0] > pair[1];
+            if !falls {
+                return Err(SamplerError::Times { index, from: pair[0], to: pair[1] });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes `x1`, one image per seed, back along the path.
+///
+/// Image i depends on its own start and `seeds[i]` only: its noise in step k is the engine's stream (seed, k).
+pub fn sample(
+    path: &Path,
+    sampler: &dyn Sampler,
+    denoiser: &mut dyn Denoiser,
+    x1: Vec<f64>,
+    seeds: &[u64],
+    sampling: &Sampling,
+) -> Result<Vec<f64>> {
+    sample_watched(path, sampler, denoiser, x1, seeds, sampling, &mut |_, _| {})
+}
+
+/// [`sample`], showing every x_t on the way, the start and the end included, with its time.
+pub fn sample_watched(
+    path: &Path,
+    sampler: &dyn Sampler,
+    denoiser: &mut dyn Denoiser,
+    x1: Vec<f64>,
+    seeds: &[u64],
+    sampling: &Sampling,
+    watch: &mut dyn FnMut(f64, &[f64]),
+) -> Result<Vec<f64>> {
+    // Samplers are linear: they see images from the path's centre.
+    let centre = path.centre();
+    if centre != 0.0 {
+        let shifted = |x: &[f64], by: f64| -> Vec<f64> { x.iter().map(|x| x + by).collect() };
+        let mut denoiser = Centred { inner: denoiser, centre };
+        let mut watch = |t: f64, x: &[f64]| watch(t, &shifted(x, centre));
+        let x1 = shifted(&x1, -centre);
+        let images = sample_about_zero(path, sampler, &mut denoiser, x1, seeds, sampling, &mut watch)?;
+        return Ok(shifted(&images, centre));
+    }
+    sample_about_zero(path, sampler, denoiser, x1, seeds, sampling, watch)
+}
+
+/// The loop, for images as seen from the path's centre.
+fn sample_about_zero(
+    path: &Path,
+    sampler: &dyn Sampler,
+    denoiser: &mut dyn Denoiser,
+    x1: Vec<f64>,
+    seeds: &[u64],
+    sampling: &Sampling,
+    watch: &mut dyn FnMut(f64, &[f64]),
+) -> Result<Vec<f64>> {
+    sampling.check()?;
+    let size = path.shape().len();
+    if x1.len() != seeds.len() * size {
+        let expected = seeds.len() * size;
+        return Err(SamplerError::Size { what: "the start", found: x1.len(), expected });
+    }
+    check_finite("the start", &x1, sampling.times[0])?;
+    let steps = sampling.times.len() - 1;
+    let mut from = Point::on(path, sampling.times[0])?;
+    let (mut x, mut past) = (x1, Past::default());
+    watch(from.t, &x);
+    for step in 0..steps {
+        let last = step + 1 == steps;
+        let to = sampling.target(path, step)?;
+        let finishing = last && sampling.ending == Ending::Denoised;
+        let draws = if finishing { 0 } else { sampler.draws() };
+        let eta = noise(seeds, step, draws, size);
+        let stage = Stage { path, from: &from, to: &to, eta: &eta };
+        x = if finishing {
+            sampler.finish(&stage, &x, denoiser)?
+        } else {
+            sampler.step(&stage, &x, denoiser, &mut past)?
+        };
+        check_finite("the sample", &x, to.t)?;
+        watch(to.t, &x);
+        from = to;
+    }
+    Ok(x)
+}
+
+/// Noise `[draw][image][element]` of one step, each image from its own seed.
+pub fn noise(seeds: &[u64], step: usize, draws: usize, size: usize) -> Vec<f64> {
+    let mut eta = vec![0.0; draws * seeds.len() * size];
+    let place = |(index, values): (usize, &mut [f64])| {
+        let (draw, seed) = (index / seeds.len(), seeds[index % seeds.len()]);
+        let mut one = vec![0f32; size];
+        Stream { seed, purpose: SAMPLING, step: step as u32 }.fill_normal((draw * size) as u64, &mut one);
+        values.iter_mut().zip(one).for_each(|(value, drawn)| *value = f64::from(drawn));
+    };
+    eta.par_chunks_mut(size.max(1)).enumerate().for_each(place);
+    eta
+}

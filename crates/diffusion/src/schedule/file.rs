@@ -1,0 +1,201 @@
+//! `schedule.json`: the knots, and everything needed to make them again.
+
+use super::{Metric, ScheduleError, VarianceExploding};
+use crate::corruption::Shape;
+use crate::curve::{Curve, Interpolation};
+use crate::noise::{NOISE_STAGE, Noise};
+use std::path::Path;
+
+/// Version of the file.
+const FORMAT: &str = "softdiff-schedule/1";
+/// Files above this size are refused.
+const LARGEST_FILE: u64 = 16 << 20;
+
+/// A schedule: corruption levels at equal distances of time, from clean to fully corrupted.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// Version of the file.
+    pub format: String,
+    /// The corruption, with its parameters.
+    pub corruption: String,
+    /// The images.
+    pub shape: Shape,
+    /// How the knots were chosen.
+    pub method: Method,
+    /// The distance used.
+    pub metric: Metric,
+    /// The images measured.
+    pub data: DataRecord,
+    /// Levels to choose from.
+    pub candidates: Vec<f64>,
+    /// Levels chosen.
+    pub knots: Vec<f64>,
+    /// Distance from each knot to the next; for methods off the candidates, interpolated along them.
+    pub hops: Vec<f64>,
+    /// Sum of the hops.
+    pub path_cost: f64,
+    /// The noise at each knot, where it was chosen together with the level; the knots then lie at equal times from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigmas: Option<Vec<f64>>,
+    /// How levels run between knots.
+    pub interpolation: Interpolation,
+    /// What [`Method::MseMatched`] was matched with; absent in files of versions that matched progress instead of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+    /// The knots of the equal-arc-length schedule, for comparison: the two should nearly agree.
+    pub equal_arc_length: Vec<f64>,
+    /// Distances measured that did not reach their tolerance; 0 in a sound schedule.
+    pub unconverged: usize,
+    /// How much the knots move with the choice of images.
+    pub spread: Option<Spread>,
+}
+
+/// How knots were chosen.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Method {
+    /// Soft Diffusion, section 3.3.
+    ShortestPath {
+        /// The limit of one hop (the paper's epsilon).
+        max_hop: f64,
+    },
+    /// Equal distances along all candidates.
+    EqualArcLength,
+    /// The paper's baseline: squared error grows as under pure noise.
+    MseMatched {
+        /// The diffusion whose pace is copied.
+        pace: VarianceExploding,
+        /// Standard deviation of the noise at t = 1.
+        sigma: f64,
+    },
+    /// Levels and noise chosen together: the shortest path on a grid of both (appendix, "Noise changing throughout the
+    /// diffusion", left there as future work).
+    Joint {
+        /// The limit of one hop.
+        max_hop: f64,
+        /// Noise at t = 0.
+        smallest: f64,
+        /// Noise at t = 1.
+        largest: f64,
+        /// Noise levels to choose from, at equal ratios.
+        noise_levels: usize,
+    },
+}
+
+/// The noise of a path over time, and when its corruption begins.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// The noise.
+    pub noise: Noise,
+    /// The time of the first knot; the last one is at 1.
+    pub start: f64,
+}
+
+impl Timing {
+    /// The paper's two stages.
+    pub const PAPER: Timing = Timing { noise: Noise::PAPER, start: NOISE_STAGE };
+}
+
+/// Which images were measured.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataRecord {
+    /// Where they came from, in words.
+    pub source: String,
+    /// FNV-1a 64 of all values of the source in [0, 1], as little-endian f64.
+    pub hash: String,
+    /// Images the source holds.
+    pub available: usize,
+    /// Images measured.
+    pub images: usize,
+    /// Seed of their choice.
+    pub seed: u64,
+}
+
+/// Knots over several choices of images.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// Seeds of the choices.
+    pub seeds: Vec<u64>,
+    /// Mean of each knot.
+    pub mean: Vec<f64>,
+    /// Standard deviation of each knot.
+    pub deviation: Vec<f64>,
+}
+
+impl Spread {
+    /// Mean and deviation of each knot over several schedules of equal length.
+    pub(super) fn of(seeds: Vec<u64>, runs: &[Vec<f64>]) -> Self {
+        let count = runs.len() as f64;
+        let knots = 0..runs.first().map_or(0, Vec::len);
+        let mean: Vec<f64> = knots.clone().map(|k| runs.iter().map(|run| run[k]).sum::<f64>() / count).collect();
+        let deviation = knots
+            .map(|k| {
+                let squares: f64 = runs.iter().map(|run| (run[k] - mean[k]).powi(2)).sum();
+                (squares / (count - 1.0).max(1.0)).sqrt()
+            })
+            .collect();
+        Spread { seeds, mean, deviation }
+    }
+}
+
+impl Schedule {
+    /// The version this library writes.
+    pub fn current_format() -> String {
+        FORMAT.to_owned()
+    }
+
+    /// The level over progress in [0, 1].
+    pub fn curve(&self) -> Result<Curve, ScheduleError> {
+        Ok(Curve::uniform(self.knots.clone(), self.interpolation)?)
+    }
+
+    /// When the corruption begins and the noise over time: the schedule's own where it has chosen them, else `usual`.
+    pub fn timing(&self, usual: Timing) -> Result<Timing, ScheduleError> {
+        let Some(sigmas) = &self.sigmas else { return Ok(usual) };
+        Ok(Timing { noise: Noise::Curve(Curve::uniform(sigmas.clone(), self.interpolation)?), start: 0.0 })
+    }
+
+    /// The file's text.
+    pub fn to_json(&self) -> String {
+        // Only maps with keys that are no strings, and failing writers, cannot be written; there are none here.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Content hash of the file's text, which checkpoints carry.
+    pub fn hash(&self) -> String {
+        softdiff_engine::hash::to_text(softdiff_engine::hash::of_bytes(self.to_json().as_bytes()))
+    }
+
+    /// Reads and checks a file.
+    pub fn read(path: &Path) -> Result<Self, ScheduleError> {
+        let fail = |problem: String| ScheduleError::File { path: path.display().to_string(), problem };
+        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?.len();
+        if size > LARGEST_FILE {
+            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} a schedule may have")));
+        }
+        let text = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let schedule = Self::from_json(&text).map_err(fail)?;
+        schedule.curve().map_err(|e| fail(e.to_string()))?;
+        schedule.timing(Timing::PAPER).map_err(|e| fail(e.to_string()))?;
+        Ok(schedule)
+    }
+
+    /// Parses and checks the text of a file.
+    pub fn from_json(text: &[u8]) -> Result<Self, String> {
+        let schedule: Schedule = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        if schedule.format != FORMAT {
+            return Err(format!("format \"{}\" is not \"{FORMAT}\"; make the schedule anew", schedule.format));
+        }
+        if let Some(sigmas) = schedule.sigmas.as_ref().filter(|sigmas| sigmas.len() != schedule.knots.len()) {
+            return Err(format!("{} noise levels do not go with {} knots", sigmas.len(), schedule.knots.len()));
+        }
+        if schedule.hops.len() + 1 != schedule.knots.len() {
+            return Err(format!("{} hops do not join {} knots", schedule.hops.len(), schedule.knots.len()));
+        }
+        Ok(schedule)
+    }
+}
