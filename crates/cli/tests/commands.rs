@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 /// 256 CIFAR-10 test images.
 fn pictures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../softdiff/tests/golden/cifar10-test-256.bin")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../diffusion/tests/golden/cifar10-test-256.bin")
 }
 
 /// A place of its own for each test.

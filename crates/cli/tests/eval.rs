@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 /// 256 CIFAR-10 test images.
 fn pictures() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../softdiff/tests/golden/cifar10-test-256.bin");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../diffusion/tests/golden/cifar10-test-256.bin");
     path.to_str().unwrap().into()
 }
 

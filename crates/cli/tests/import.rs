@@ -161,7 +161,7 @@ fn imported_weights_make_images() {
     assert!(!refused.status.success() && text(&refused.stderr).contains("hint:"), "{}", text(&refused.stderr));
 }
 
-const CIFAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/cifar10-test-256.bin");
+const CIFAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../diffusion/tests/golden/cifar10-test-256.bin");
 
 /// Trains one step of tiny.pth's network, with a rate too small to change a weight.
 fn train(from: &Path, out: &Path, more: &[&str]) -> Output {

@@ -22,7 +22,7 @@ fn features_equal_those_of_pytorch_fid_and_torch_fidelity() {
     let network = Inception::read(&path).unwrap();
     assert!(network.is_published(), "{:x}", network.hash());
     let device = Device::open(&std::env::var("SOFTDIFF_DEVICE").unwrap_or("cpu".into())).unwrap();
-    let pictures = Source::open(&common::golden("cifar10-test-256.bin")).unwrap();
+    let pictures = Source::open(&common::golden("../../../diffusion/tests/golden/cifar10-test-256.bin")).unwrap();
     let pictures = pictures.load(&Default::default(), &|_, _| {}).unwrap();
     let golden = std::fs::read(common::golden("fid/fid.safetensors")).unwrap();
     for (preset, name) in [(Preset::PytorchFid, "cifar_pf_f32"), (Preset::Tensorflow, "cifar_tf_f32")] {
@@ -42,6 +42,6 @@ fn files_that_are_not_the_network_are_refused_with_a_remedy() {
     let refused = |path: &Path| Inception::read(path).err().unwrap().to_string();
     assert!(refused(Path::new("no/such.pth")).contains("docs/evaluation.md"));
     assert!(refused(&common::golden("README.md")).contains("not a safetensors file"));
-    let other = refused(&common::golden("ot.safetensors"));
+    let other = refused(&common::golden("../../../diffusion/tests/golden/ot.safetensors"));
     assert!(other.contains("expected F32") || other.contains("is not the FID network"), "{other}");
 }

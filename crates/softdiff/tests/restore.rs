@@ -232,7 +232,7 @@ fn without_a_correction_the_path_is_walked_back_from_the_observation() {
 
 #[test]
 fn noise_and_blur_are_told_from_real_pictures() {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cifar10-test-256.bin");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../diffusion/tests/golden/cifar10-test-256.bin");
     let set = softdiff::data::Source::open(&file).unwrap().load(&Default::default(), &|_, _| {}).unwrap();
     let shape = Shape::new(32, 32, 3);
     let images: Vec<Vec<f64>> =

@@ -3,13 +3,13 @@
 mod common;
 
 use common::{CIFAR, golden, golden_json, numbers, pictures_of_the_transport_goldens, tensor};
-use softdiff::corruption::{Blur, Boundary, Corruption, Shape};
-use softdiff::curve::Interpolation;
-use softdiff::image::{from_unit, to_unit};
-use softdiff::linalg::Matrix;
-use softdiff::noise::Noise;
-use softdiff::path::{LevelSchedule, Path};
-use softdiff::schedule::*;
+use softdiff_diffusion::corruption::{Blur, Boundary, Corruption, Shape};
+use softdiff_diffusion::curve::Interpolation;
+use softdiff_engine::pixels::{from_unit, to_unit};
+use softdiff_diffusion::linalg::Matrix;
+use softdiff_diffusion::noise::Noise;
+use softdiff_diffusion::path::{LevelSchedule, Path};
+use softdiff_diffusion::schedule::*;
 
 fn golden_distances() -> Matrix {
     let (shape, values) = tensor(&std::fs::read(golden("ot.safetensors")).unwrap(), "graph_w2");
@@ -123,7 +123,7 @@ fn the_schedule_of_bytes_is_that_of_their_values_and_has_the_same_hash() {
     let schedule = plan(&blur, &bytes, &wanted, &|_, _| {}).unwrap();
     let values = to_unit(&bytes);
     assert_eq!(schedule, plan(&blur, &values, &wanted, &|_, _| {}).unwrap());
-    assert_eq!(schedule.data.hash, softdiff::hash::to_text(softdiff::hash::of_values(values)));
+    assert_eq!(schedule.data.hash, softdiff_engine::hash::to_text(softdiff_engine::hash::of_values(values)));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn levels_and_noise_chosen_together_have_just_the_knots_asked_for_and_nearly_eve
     // Each hop is what the images and their noise move, images and noise being the same at both ends.
     let images = 48.0;
     let chosen: Vec<f64> = {
-        let mut order = softdiff::random::Stream::new(7, "images of a schedule").permutation(128);
+        let mut order = softdiff_diffusion::random::Stream::new(7, "images of a schedule").permutation(128);
         order.truncate(48);
         order.sort_unstable();
         order.iter().flat_map(|&i| pictures[i * shape.len()..(i + 1) * shape.len()].to_vec()).collect()

@@ -3,15 +3,15 @@
 mod common;
 
 use common::{CIFAR, pictures_of_the_transport_goldens};
-use softdiff::corruption::{
+use softdiff_diffusion::corruption::{
     Blur, Boundary, Corruption, Decolourisation, ErasureOrder, Grey, HeatDissipation, Masking, Shape,
 };
-use softdiff::curve::Interpolation;
-use softdiff::image::to_unit;
-use softdiff::linalg::{Matrix, SymmetricEigen};
-use softdiff::path::Path;
-use softdiff::prior::{Mixture, Prior, PriorError, Signal};
-use softdiff::random::Stream;
+use softdiff_diffusion::curve::Interpolation;
+use softdiff_engine::pixels::to_unit;
+use softdiff_diffusion::linalg::{Matrix, SymmetricEigen};
+use softdiff_diffusion::path::Path;
+use softdiff_diffusion::prior::{Mixture, Prior, PriorError, Signal};
+use softdiff_diffusion::random::Stream;
 
 fn path_of(corruption: Box<dyn Corruption>) -> Path {
     let full = corruption.levels().full;

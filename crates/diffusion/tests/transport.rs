@@ -4,9 +4,9 @@ mod common;
 
 use common::{CIFAR, golden, golden_json, numbers, pictures_of_the_transport_goldens, tensor};
 use serde_json::Value;
-use softdiff::corruption::{Blur, Boundary, Corruption};
-use softdiff::linalg::Matrix;
-use softdiff::transport::*;
+use softdiff_diffusion::corruption::{Blur, Boundary, Corruption};
+use softdiff_diffusion::linalg::Matrix;
+use softdiff_diffusion::transport::*;
 
 /// A and B, blurred at each of the golden levels.
 struct BlurredPictures {
@@ -168,7 +168,7 @@ fn cases_that_other_libraries_gave_up_after_forty_thousand_iterations_converge()
 
 #[test]
 fn gaussian_samples_lie_at_the_closed_form_within_two_percent() {
-    use softdiff::random::Stream;
+    use softdiff_diffusion::random::Stream;
     let mut stream = Stream::new(1, "gaussians");
     let n = 4000;
     let x = Matrix::from_fn(n, 3, |_, _| stream.normal());

@@ -2,10 +2,10 @@
 
 mod common;
 
-use softdiff::corruption::*;
-use softdiff::curve::{Curve, Interpolation};
-use softdiff::linalg::Matrix;
-use softdiff::random::Stream;
+use softdiff_diffusion::corruption::*;
+use softdiff_diffusion::curve::{Curve, Interpolation};
+use softdiff_diffusion::linalg::Matrix;
+use softdiff_diffusion::random::Stream;
 
 const SMALL: Shape = Shape { height: 8, width: 7, channels: 3 };
 
@@ -217,9 +217,9 @@ fn a_batch_equals_its_images_one_by_one() {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    use softdiff::linalg::SymmetricEigen;
-    use softdiff::schedule::paired_distances;
-    use softdiff::transport::squared_distances;
+    use softdiff_diffusion::linalg::SymmetricEigen;
+    use softdiff_diffusion::schedule::paired_distances;
+    use softdiff_diffusion::transport::squared_distances;
     let shape = Shape::new(16, 16, 3);
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
     let images = Stream::new(8, "threads").normals(120 * shape.len());
@@ -300,8 +300,8 @@ fn the_norm_of_the_papers_last_blur_is_its_golden_eigenvalue_squared() {
 /// A batch of maps of one corruption at several levels, applied by the engine.
 #[test]
 fn the_engine_applies_every_corruption_and_its_gradient_is_the_adjoint() {
-    use softdiff::engine::cpu::Executor;
-    use softdiff::engine::{Graph, Params, Plan};
+    use softdiff_engine::cpu::Executor;
+    use softdiff_engine::{Graph, Params, Plan};
     let mut stream = Stream::new(11, "engine");
     for corruption in every_corruption() {
         let levels = levels_of(&*corruption, 4);

@@ -1,13 +1,13 @@
 //! The samplers against closed forms: Gaussian data, whose E[x0 | x_t] is known.
 
-use softdiff::corruption::{Blur, Boundary, Fading, Shape};
-use softdiff::curve::{Curve, Interpolation};
-use softdiff::linalg::Matrix;
-use softdiff::noise::{Alpha, Noise};
-use softdiff::path::{LevelSchedule, Path};
-use softdiff::prior::Prior;
-use softdiff::random::Stream;
-use softdiff::sampler::*;
+use softdiff_diffusion::corruption::{Blur, Boundary, Fading, Shape};
+use softdiff_diffusion::curve::{Curve, Interpolation};
+use softdiff_diffusion::linalg::Matrix;
+use softdiff_diffusion::noise::{Alpha, Noise};
+use softdiff_diffusion::path::{LevelSchedule, Path};
+use softdiff_diffusion::prior::Prior;
+use softdiff_diffusion::random::Stream;
+use softdiff_diffusion::sampler::*;
 
 const ONE: Shape = Shape { height: 1, width: 1, channels: 1 };
 
