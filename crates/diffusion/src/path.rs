@@ -72,13 +72,38 @@ pub enum PathError {
     Noise(#[from] NoiseError),
 }
 
-/// A path at one time.
+/// A path at one time: t with its C_t and sigma_t.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
+    /// t.
+    pub t: f64,
     /// C_t.
     pub map: LinearMap,
     /// sigma_t.
     pub sigma: f64,
+}
+
+impl Moment {
+    /// The image itself, where sampling ends: C = I, no noise, whatever the path says at t = 0 (choice A8).
+    pub fn clean() -> Moment {
+        Moment { t: 0.0, map: LinearMap::Identity, sigma: 0.0 }
+    }
+
+    /// alpha, where C = alpha I.
+    pub fn scale(&self) -> Option<f64> {
+        scale_of(&self.map)
+    }
+}
+
+/// alpha of a map `alpha I`.
+pub(crate) fn scale_of(map: &LinearMap) -> Option<f64> {
+    match map {
+        LinearMap::Identity => Some(1.0),
+        LinearMap::Scale(alpha) => Some(*alpha),
+        LinearMap::Compose(parts) => parts.iter().map(scale_of).product(),
+        LinearMap::Sum(parts) => parts.iter().map(scale_of).sum(),
+        _ => None,
+    }
 }
 
 /// The derivatives of a path at one time.
@@ -253,7 +278,7 @@ impl Path {
         Ok(self.stages[0].1.at(check_time(t)?).0)
     }
 
-    /// (C_t, sigma_t).
+    /// t, C_t and sigma_t.
     pub fn at(&self, t: f64) -> Result<Moment, PathError> {
         let t = check_time(t)?;
         let mut maps = Vec::with_capacity(self.stages.len());
@@ -261,7 +286,7 @@ impl Path {
             maps.push(corruption.at(level.at(t).0)?);
         }
         let map = if maps.len() == 1 { maps.swap_remove(0) } else { LinearMap::Compose(maps) };
-        Ok(Moment { map, sigma: self.sigma(t) })
+        Ok(Moment { t, map, sigma: self.sigma(t) })
     }
 
     /// The time derivatives of C_t and sigma_t: product rule over the stages, chain rule over their levels.
@@ -287,7 +312,7 @@ impl Path {
         if x0.len() != eta.len() {
             return Err(PathError::Sizes { images: x0.len(), noise: eta.len() });
         }
-        let Moment { map, sigma } = self.at(t)?;
+        let Moment { map, sigma, .. } = self.at(t)?;
         let mut xt = map.apply_batch(self.shape(), x0)?;
         xt.iter_mut().zip(eta).for_each(|(x, e)| *x += sigma * e);
         if let Some(offset) = self.offset(t)? {

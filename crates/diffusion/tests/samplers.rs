@@ -4,10 +4,23 @@ use softdiff_diffusion::corruption::{Blur, Boundary, Fading, Shape};
 use softdiff_diffusion::curve::{Curve, Interpolation};
 use softdiff_diffusion::linalg::Matrix;
 use softdiff_diffusion::noise::{Alpha, Noise};
-use softdiff_diffusion::path::{LevelSchedule, Path};
+use softdiff_diffusion::path::{LevelSchedule, Moment, Path};
 use softdiff_diffusion::prior::Prior;
 use softdiff_diffusion::random::Stream;
 use softdiff_diffusion::sampler::*;
+
+/// Every sampler that works on any linear path, with its usual options.
+fn general() -> Vec<Box<dyn Sampler>> {
+    let general = SAMPLERS.iter().filter(|entry| !entry.needs_scale && !entry.needs_one_step);
+    general.map(|entry| by_name(entry.name, &Options::default()).unwrap()).collect()
+}
+
+/// The further samplers for `C = alpha I`.
+fn special() -> Vec<Box<dyn Sampler>> {
+    let special = SAMPLERS.iter().filter(|entry| entry.needs_scale);
+    let corrected: Box<dyn Sampler> = Box::new(PredictorCorrector::new(Box::new(ReverseDiffusion)));
+    special.map(|entry| by_name(entry.name, &Options::default()).unwrap()).chain([corrected]).collect()
+}
 
 const ONE: Shape = Shape { height: 1, width: 1, channels: 1 };
 
@@ -23,17 +36,19 @@ fn final_deviation(path: &Path, sampler: &dyn Sampler, s: f64, steps: usize, end
     // A multistep sampler has a memory and no noise: follow one start instead.
     let (mut x, mut past) = (vec![variance.sqrt()], Past::default());
     for i in 0..steps {
-        let from = Point::on(path, times[i]).unwrap();
+        let before = (i > 0).then(|| times[i - 1]);
+        let from = path.at(times[i]).unwrap();
         let last = i + 1 == steps;
         let to =
-            if last && ending != Ending::AtPathStart { Point::clean() } else { Point::on(path, times[i + 1]).unwrap() };
+            if last && ending != Ending::AtPathStart { Moment::clean() } else { path.at(times[i + 1]).unwrap() };
         if sampler.draws() == 0 {
-            x = sampler.step(&Stage { path, from: &from, to: &to, eta: &[] }, &x, &mut oracle, &mut past).unwrap();
+            let step = StepContext { path, from: &from, to: &to, before, eta: &[] };
+            x = sampler.step(&step, &x, &mut oracle, &mut past).unwrap();
             variance = x[0] * x[0];
             continue;
         }
         let mut step = |x: f64, eta: f64| {
-            let stage = Stage { path, from: &from, to: &to, eta: &[eta] };
+            let stage = StepContext { path, from: &from, to: &to, before: None, eta: &[eta] };
             sampler.step(&stage, &[x], &mut oracle, &mut Past::default()).unwrap()[0]
         };
         let (a, b) = (step(1.0, 0.0), step(0.0, 1.0));
@@ -143,8 +158,67 @@ fn the_naive_sampler_never_converges_because_its_variance_halves() {
     }
 }
 
-fn random_points(path: &Path, times: [f64; 2]) -> [Point; 2] {
-    times.map(|t| Point::on(path, t).unwrap())
+/// The algorithms written out line by line, against the expressions that run on every device.
+#[test]
+fn the_samplers_are_their_algorithms_line_by_line() {
+    let shape = Shape::new(6, 6, 1);
+    let blur = Box::new(Blur::new(shape, Boundary::Zero, 4.0).unwrap());
+    let path = Path::simultaneous(blur, vec![0.01, 1.0, 4.0], Interpolation::Linear).unwrap();
+    let mut stream = Stream::new(9, "line by line");
+    let (x, eta) = (stream.normals(36), stream.normals(36));
+    let denoiser = |x: &[f64], t: f64| Ok(x.iter().map(|x| (0.7 * x + t).sin()).collect::<Vec<f64>>());
+    let [before, from, to] = [0.95, 0.8, 0.6].map(|t| path.at(t).unwrap());
+    let corrupt = |at: &Moment, x0: &[f64]| at.map.apply_batch(shape, x0).unwrap();
+    let step = |sampler: &dyn Sampler, x: &[f64], from: &Moment, to: &Moment, before, past: &mut Past| {
+        let step = StepContext { path: &path, from, to, before, eta: &eta };
+        sampler.step(&step, x, &mut { denoiser }, past).unwrap()
+    };
+    let once = |sampler: &dyn Sampler| step(sampler, &x, &from, &to, None, &mut Past::default());
+    let close = |name: &str, found: &[f64], expected: &dyn Fn(usize) -> f64| {
+        let worst = (0..36).map(|i| (found[i] - expected(i)).abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-12, "{name}: {worst:e}");
+    };
+    let x0_hat = denoiser(&x, from.t).unwrap();
+    let (y_hat, y_next) = (corrupt(&from, &x0_hat), corrupt(&to, &x0_hat));
+    // Soft Diffusion, Algorithm 1.
+    close("naive", &once(&Naive), &|i| y_next[i] + to.sigma * eta[i]);
+    // Algorithm 2.
+    let lost = from.sigma.powi(2) - to.sigma.powi(2);
+    close("momentum", &once(&Momentum), &|i| {
+        let eps_hat = y_hat[i] - x[i];
+        let z = x[i] + lost / from.sigma.powi(2) * eps_hat + lost.sqrt() * eta[i];
+        z + (y_next[i] - y_hat[i])
+    });
+    // The appendix, "Probability Flow ODE".
+    close("flow-momentum", &once(&FlowMomentum), &|i| {
+        x[i] + (y_next[i] - y_hat[i]) + 0.5 * lost / from.sigma.powi(2) * (y_hat[i] - x[i])
+    });
+    let share = (1.0 - (-5.0 * (from.t - to.t)).exp()).sqrt();
+    close("churn-rate", &once(&Churn::rate(5.0)), &|i| {
+        let kept = to.sigma * (1.0 - share * share).sqrt() / from.sigma;
+        y_next[i] + kept * (x[i] - y_hat[i]) + share * to.sigma * eta[i]
+    });
+    // Heun: the predictor, a second prediction at its end, and the step again with their mean.
+    let ratio = to.sigma / from.sigma;
+    let predicted: Vec<f64> = (0..36).map(|i| ratio * x[i] + y_next[i] - ratio * y_hat[i]).collect();
+    let second = denoiser(&predicted, to.t).unwrap();
+    let mean: Vec<f64> = x0_hat.iter().zip(&second).map(|(a, b)| 0.5 * (a + b)).collect();
+    let (mean_from, mean_to) = (corrupt(&from, &mean), corrupt(&to, &mean));
+    close("heun", &once(&Heun), &|i| ratio * x[i] + mean_to[i] - ratio * mean_from[i]);
+    // Adams-Bashforth: x0_hat extrapolated to the middle of the second step.
+    let mut past = Past::default();
+    let first = step(&Multistep, &x, &before, &from, None, &mut past);
+    let (then, now) = (denoiser(&x, before.t).unwrap(), denoiser(&first, from.t).unwrap());
+    let ahead = 0.5 * (from.t - to.t) / (before.t - from.t);
+    let middle: Vec<f64> = now.iter().zip(&then).map(|(now, then)| now + ahead * (now - then)).collect();
+    let (middle_from, middle_to) = (corrupt(&from, &middle), corrupt(&to, &middle));
+    close("multistep", &step(&Multistep, &first, &from, &to, Some(before.t), &mut past), &|i| {
+        ratio * first[i] + middle_to[i] - ratio * middle_from[i]
+    });
+}
+
+fn random_points(path: &Path, times: [f64; 2]) -> [Moment; 2] {
+    times.map(|t| path.at(t).unwrap())
 }
 
 #[test]
@@ -158,7 +232,7 @@ fn langevin_corrections_keep_the_marginals_up_to_their_step() {
     for (snr, margin) in [(0.16, 0.04), (0.04, 0.004)] {
         let corrected = PredictorCorrector { predictor: Box::new(FlowMomentum), snr, corrections: 1 };
         let mut step = |sampler: &dyn Sampler, x: f64, eta: f64| {
-            let stage = Stage { path: &path, from: &from, to: &to, eta: &[eta] };
+            let stage = StepContext { path: &path, from: &from, to: &to, before: None, eta: &[eta] };
             sampler.step(&stage, &[x], &mut oracle, &mut Past::default()).unwrap()[0]
         };
         let a = step(&corrected, 1.0, 0.0) / step(&FlowMomentum, 1.0, 0.0);
@@ -177,7 +251,7 @@ fn momentum_with_identity_corruption_is_reverse_diffusion() {
     for times in [[1.0, 0.99], [0.5, 0.4], [0.01, 0.0]] {
         let [from, to] = random_points(&path, times);
         let (x, eta) = (stream.normals(48), stream.normals(48));
-        let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
+        let stage = StepContext { path: &path, from: &from, to: &to, before: None, eta: &eta };
         let momentum = Momentum.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
         let reverse = ReverseDiffusion.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
         // score_sde's own words: x + (sigma^2 - sigma'^2) score + sqrt(sigma^2 - sigma'^2) z.
@@ -200,7 +274,7 @@ fn churn_one_is_naive_and_churn_zero_is_the_flow_where_noise_is_constant() {
     let (x, eta, x0) = (stream.normals(36), stream.normals(36), stream.normals(36));
     let mut prediction = |_: &[f64], _: f64| Ok(x0.clone());
     let [from, to] = random_points(&path, [0.9, 0.7]);
-    let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
+    let stage = StepContext { path: &path, from: &from, to: &to, before: None, eta: &eta };
     let mut step = |sampler: &dyn Sampler| sampler.step(&stage, &x, &mut prediction, &mut Past::default()).unwrap();
     let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
     assert!(close(&step(&Churn::part(1.0)), &step(&Naive)));
@@ -215,9 +289,9 @@ fn ddpm_and_ddim_are_their_published_updates() {
     let path = Path::variance_preserving(ONE, Alpha::COSINE).unwrap();
     let [from, to] = random_points(&path, [0.6, 0.55]);
     let (x, x0, eta) = (0.7, -0.3, 1.1);
-    let bar = |point: &Point| 1.0 - point.sigma * point.sigma;
+    let bar = |point: &Moment| 1.0 - point.sigma * point.sigma;
     let (a, a_next) = (bar(&from), bar(&to));
-    let stage = Stage { path: &path, from: &from, to: &to, eta: &[eta] };
+    let stage = StepContext { path: &path, from: &from, to: &to, before: None, eta: &[eta] };
     let step = |sampler: &dyn Sampler| {
         sampler.step(&stage, &[x], &mut |_: &[f64], _: f64| Ok(vec![x0]), &mut Past::default()).unwrap()[0]
     };
@@ -359,7 +433,7 @@ fn ihdm_is_its_published_update() {
     )
     .unwrap();
     let [from, to] = random_points(&path, [0.6, 0.55]);
-    let stage = Stage { path: &path, from: &from, to: &to, eta: &[2.0] };
+    let stage = StepContext { path: &path, from: &from, to: &to, before: None, eta: &[2.0] };
     let ihdm = Ihdm { s_noise: 1.25 };
     let next = ihdm.step(&stage, &[0.7], &mut OneStep, &mut Past::default()).unwrap()[0];
     assert!((next - (0.07 + 0.05 + 0.0125 * 2.0)).abs() < 1e-12, "{next}");
@@ -405,7 +479,7 @@ fn the_evaluations_of_a_step_are_those_declared() {
             count += 1;
             Ok(x.iter().map(|x| 0.5 * x).collect())
         };
-        let stage = Stage { path: &path, from: &from, to: &to, eta: &[0.3, 0.4] };
+        let stage = StepContext { path: &path, from: &from, to: &to, before: None, eta: &[0.3, 0.4] };
         sampler.step(&stage, &[0.2], &mut denoiser, &mut Past::default()).unwrap();
         let fits = if sampler.name() == "dormand-prince" { count >= 6 } else { count == sampler.evaluations() };
         assert!(fits, "{}: {count}", sampler.name());

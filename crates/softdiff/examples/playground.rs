@@ -183,7 +183,7 @@ pub fn play(effort: &Effort) -> Result<Vec<Outcome>, Box<dyn Error>> {
     let alone = |sampler: &dyn Sampler| sampler.name() == "dormand-prince";
     let seeds: Vec<u64> = (0..points as u64).collect();
     let sampling = Sampling::uniform(steps)?;
-    for (path, samplers, kind) in [(&mixing, general(), ""), (&vp, special(), " (VP)")] {
+    for (path, samplers, kind) in [(&mixing, samplers(false)?, ""), (&vp, samplers(true)?, " (VP)")] {
         let data = truth(path)?;
         let mut denoiser = Learned::new(path, train(path, &data, training, 3)?, points)?;
         let eta = Stream::new(4, "playground start").normals(2 * points);
@@ -195,6 +195,12 @@ pub fn play(effort: &Effort) -> Result<Vec<Outcome>, Box<dyn Error>> {
         }
     }
     Ok(outcomes)
+}
+
+/// Every sampler for general paths, or every one for `C = alpha I`.
+fn samplers(needs_scale: bool) -> Result<Vec<Box<dyn Sampler>>, SamplerError> {
+    let fitting = SAMPLERS.iter().filter(|entry| entry.needs_scale == needs_scale && !entry.needs_one_step);
+    fitting.map(|entry| by_name(entry.name, &Options::default())).collect()
 }
 
 /// Panels of dots, four in a row.

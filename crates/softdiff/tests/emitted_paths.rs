@@ -156,7 +156,7 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     let params = any_weights(&graph);
     let mut stream = Stream::new(9, "mask channel");
     let (t, x0, z) = (0.6, stream.normals(shape.len()), stream.normals(shape.len()));
-    let softdiff::path::Moment { map, sigma } = path.at(t).unwrap();
+    let softdiff::path::Moment { map, sigma, .. } = path.at(t).unwrap();
     let xt = path.diffuse(&x0, t, &z).unwrap();
 
     // The network by hand, the mask beside every pixel.

@@ -11,7 +11,6 @@ use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::sampler::*;
-use std::iter::once;
 use std::sync::Arc;
 
 const SHAPE: Shape = Shape { height: 8, width: 8, channels: 1 };
@@ -27,7 +26,7 @@ fn paths() -> Vec<Path> {
     ]
 }
 
-fn blended() -> Vec<Box<dyn Sampler>> {
+fn general() -> Vec<Box<dyn Sampler>> {
     let churn = Churn { s_noise: 1.1, ..Churn::rate(5.0) };
     let plain: Vec<Box<dyn Sampler>> = vec![Box::new(Naive), Box::new(Momentum), Box::new(FlowMomentum)];
     let rest: Vec<Box<dyn Sampler>> =
@@ -48,58 +47,16 @@ fn scaled() -> Vec<Box<dyn Sampler>> {
 
 /// The samplers for a path.
 fn samplers(path: &Path) -> Vec<Box<dyn Sampler>> {
-    let (from, to) = (Point::on(path, 0.9).unwrap(), Point::on(path, 0.5).unwrap());
-    let stage = Stage { path, from: &from, to: &to, eta: &[] };
-    let fits = |sampler: &dyn Sampler| sampler.blend(&stage, None).unwrap().is_ok();
-    blended().into_iter().chain(scaled().into_iter().filter(|sampler| fits(sampler.as_ref()))).collect()
+    let (from, to) = (path.at(0.9).unwrap(), path.at(0.5).unwrap());
+    let step = StepContext { path, from: &from, to: &to, before: None, eta: &[] };
+    let fits = |sampler: &dyn Sampler| sampler.updates(&step).is_ok();
+    general().into_iter().chain(scaled().into_iter().filter(|sampler| fits(sampler.as_ref()))).collect()
 }
 
 #[test]
 fn samplers_for_scales_are_tried_on_their_paths() {
     let counts: Vec<usize> = paths().iter().map(|path| samplers(path).len()).collect();
     assert_eq!(counts, [8, 13, 13, 8, 13]);
-}
-
-#[test]
-fn a_sampler_as_numbers_is_its_step() {
-    let mut h = |x: &[f64], t: f64| Ok(x.iter().map(|v| 0.7 * v + 0.2 * t).collect::<Vec<f64>>());
-    let eta: Vec<f64> = (0..SHAPE.len()).map(|i| (i as f64 * 1.7).sin()).collect();
-    for path in paths() {
-        for sampler in samplers(&path) {
-            let mut x: Vec<f64> = (0..SHAPE.len()).map(|i| (i as f64).cos()).collect();
-            let (mut past, mut before, mut previous) = (<_>::default(), None, vec![0.0; x.len()]);
-            let times = [1.0, 0.7, 0.3, 0.1];
-            for pair in times.windows(2) {
-                let (from, to) = (Point::on(&path, pair[0]).unwrap(), Point::on(&path, pair[1]).unwrap());
-                let stage = Stage { path: &path, from: &from, to: &to, eta: &eta };
-                let blend = match sampler.blend(&stage, before).unwrap() {
-                    Ok(blend) => blend,
-                    // Noise that grows on the way back is refused alike by both forms.
-                    Err(error) => {
-                        let same = sampler.step(&stage, &x, &mut h, &mut past).unwrap_err();
-                        assert_eq!(error.to_string(), same.to_string());
-                        break;
-                    }
-                };
-                let mut expected = x.clone();
-                for (blend, t) in once((blend, from.t)).chain(sampler.correction(&stage).map(|blend| (blend, to.t))) {
-                    let x0_hat = h(&expected, t).unwrap();
-                    let changed = |(h, p): (&f64, &f64)| blend.base * h + blend.ahead * (h - p);
-                    let g: Vec<f64> = x0_hat.iter().zip(&previous).map(changed).collect();
-                    let now = from.map.apply_batch(SHAPE, &g).unwrap();
-                    let next = to.map.apply_batch(SHAPE, &g).unwrap();
-                    for (i, x) in expected.iter_mut().enumerate() {
-                        *x = blend.drawn * next[i] + blend.kept * (*x - now[i]) + blend.fresh * eta[i];
-                    }
-                    previous = x0_hat;
-                }
-                x = sampler.step(&stage, &x, &mut h, &mut past).unwrap();
-                let worst = x.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                assert!(worst < 1e-12, "{} at {}: {worst:e}", sampler.name(), from.t);
-                before = Some(from.t);
-            }
-        }
-    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use softdiff::path::Path as SoftPath;
 use softdiff::random::Stream;
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
-use softdiff::sampler::{Ihdm, Momentum, Point, Sampler, Sampling};
+use softdiff::sampler::{Ihdm, Momentum, Sampler, Sampling};
 use softdiff::train::{Prepared, Scorer, Unwatched, train};
 
 const SIDE: usize = 8;
@@ -130,7 +130,7 @@ fn the_graph_and_the_plain_function_read_an_output_alike() {
     let mut stream = Stream::new(1, "prediction");
     for prediction in [Prediction::PAPER, Prediction::Clean(clean), Prediction::Noise] {
         for t in [0.1, 0.5, 1.0] {
-            let at = Point::on(&path, t).unwrap();
+            let at = path.at(t).unwrap();
             let [output, xt] = [0, 1].map(|_| stream.normals(shape.len()));
             let mut g = Graph::new();
             let [f, x] = ["output", "xt"].map(|name| g.input(name, [1, 2, 2, 1]).unwrap());
@@ -154,6 +154,6 @@ fn the_graph_and_the_plain_function_read_an_output_alike() {
     let x0 = stream.normals(shape.len());
     let eta = stream.normals(shape.len());
     let xt = path.diffuse(&x0, 0.7, &eta).unwrap();
-    let back = Prediction::Noise.x0_hat(&eta, &xt, &Point::on(&path, 0.7).unwrap()).unwrap();
+    let back = Prediction::Noise.x0_hat(&eta, &xt, &path.at(0.7).unwrap()).unwrap();
     assert!(back.iter().zip(&x0).all(|(a, b)| (a - b).abs() < 1e-12));
 }

@@ -3,7 +3,7 @@
 use super::http::{Handler, Method, Request, Response, Status};
 use super::{Studio, assets, corrupt, restoring, sampling, schedule};
 use serde_json::json;
-use softdiff::sampler::NAMES;
+use softdiff::sampler::names;
 
 impl Handler for Studio {
     fn refuse(&self, request: &Request) -> Option<Response> {
@@ -19,7 +19,7 @@ impl Studio {
     fn route(&self, request: &Request) -> Result<Response, Response> {
         let value = match (request.method, request.path.as_str()) {
             (Method::Get, "/api/start") => json!({
-                "pictures": self.pictures.offered(), "corruptions": corrupt::KINDS, "samplers": NAMES,
+                "pictures": self.pictures.offered(), "corruptions": corrupt::KINDS, "samplers": names().collect::<Vec<_>>(),
                 "models": self.models.answer(), "version": softdiff::run::build(),
             }),
             (Method::Get, "/api/models") => self.models.answer(),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use softdiff::corruption::Shape;
 use softdiff::image::{Picture, from_unit, grid};
 use softdiff::model::{Model, visible};
-use softdiff::sampler::{Denoiser, NAMES, Result as Sampled, SamplerError, Watched, sample_watched};
+use softdiff::sampler::{Denoiser, Result as Sampled, SamplerError, Watched, names, sample_watched};
 use softdiff::train::numbers;
 use std::cell::RefCell;
 
@@ -49,8 +49,8 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
     if order.seed >= SEEDS {
         return Err(Response::failed(format!("seed {} is too large; give one below {SEEDS}", order.seed)));
     }
-    if !order.samplers.iter().all(|name| NAMES.contains(&name.as_str())) {
-        return Err(Response::failed(format!("there is no such sampler; give some of {}", NAMES.join(", "))));
+    if !order.samplers.iter().all(|name| names().any(|known| known == name)) {
+        return Err(Response::failed(format!("there is no such sampler; give some of {}", names().collect::<Vec<_>>().join(", "))));
     }
     let (name, place) = studio.models.place(&order.model)?;
     let models = studio.models.clone();

@@ -4,7 +4,7 @@
 //! Every conversion is linear in the image and in the output, `x0_hat = W_t x_t + B_t F`.
 
 use super::{Head, Kind, Objective, ObjectiveError, Wiener};
-use crate::sampler::Point;
+use crate::path::Moment;
 use softdiff_engine::{Error, Graph, Result as EngineResult, Var};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Prediction {
     pub const PAPER: Prediction = Prediction::Clean(Head::PAPER);
 
     /// `x0_hat` from the network's output at x_t, for any number of images at one time.
-    pub fn x0_hat(&self, output: &[f64], xt: &[f64], at: &Point) -> Result<Vec<f64>, ObjectiveError> {
+    pub fn x0_hat(&self, output: &[f64], xt: &[f64], at: &Moment) -> Result<Vec<f64>, ObjectiveError> {
         match self {
             _ if output.len() != xt.len() => {
                 let (found, expected) = (output.len(), xt.len());
@@ -71,7 +71,7 @@ impl Prediction {
     }
 
     /// `C_(t_next) x_0` from the output of a one-step network; `t_next` must be a step before t.
-    pub fn one_step(&self, output: &[f64], xt: &[f64], at: &Point, t_next: f64) -> Result<Vec<f64>, ObjectiveError> {
+    pub fn one_step(&self, output: &[f64], xt: &[f64], at: &Moment, t_next: f64) -> Result<Vec<f64>, ObjectiveError> {
         /// Times are sums of steps, with their rounding errors.
         const SLACK: f64 = 1e-6;
         match *self {
@@ -84,7 +84,7 @@ impl Prediction {
     }
 
     /// The numbers that [`TimeVars::alpha`] takes at a point; none where it is not read.
-    pub fn alpha(&self, at: &Point) -> Result<Option<f64>, ObjectiveError> {
+    pub fn alpha(&self, at: &Moment) -> Result<Option<f64>, ObjectiveError> {
         match self {
             Prediction::Noise => Ok(Some(alpha(at)?)),
             _ => Ok(None),
@@ -133,7 +133,7 @@ fn missing(name: &str, what: &str) -> Error {
     Error::Unknown { kind: "moment", name: name.into(), suggestion: format!("; {what} needs it") }
 }
 
-fn alpha(at: &Point) -> Result<f64, ObjectiveError> {
+fn alpha(at: &Moment) -> Result<f64, ObjectiveError> {
     match at.scale() {
         Some(alpha) if alpha > 0.0 => Ok(alpha),
         _ => Err(ObjectiveError::NoInverse(at.t)),

@@ -1,7 +1,8 @@
 //! Ancestral sampling: the posterior `q(x' | x, x0_hat)` of the forward chain (Ho et al. 2020, Eq. 6-7), for `C = alpha I`.
 
+use super::affine::{AffineUpdate, ETA, X, X0_HAT, corrupted_to};
 use super::reverse_diffusion::forward_step;
-use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
+use super::{Result, Sampler, StepContext};
 
 /// DDPM's sampler. With `a = alpha / alpha'` and `b = sigma^2 - a^2 sigma'^2`:
 /// `x' = (a sigma'^2 x + alpha' b x0_hat) / sigma^2 + sigma' sqrt(b) / sigma eta`.
@@ -17,22 +18,10 @@ impl Sampler for Ancestral {
         1
     }
 
-    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
-        Some(self.numbers(stage))
-    }
-
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
-        self.numbers(stage)?.step(stage, x, denoiser)
-    }
-}
-
-impl Ancestral {
-    fn numbers(&self, stage: &Stage) -> Result<Blend> {
-        let sigma = stage.sigma(self.name())?;
-        let (kept, added) = forward_step(stage, self.name())?;
-        let (alpha_next, sigma_next) = (stage.to.scale_for(self.name())?, stage.to.sigma);
-        let sigma2 = sigma * sigma;
-        let (of_x, of_x0) = (kept * sigma_next * sigma_next / sigma2, alpha_next * added / sigma2);
-        Blend::linear(stage, self.name(), [of_x, of_x0, sigma_next * added.sqrt() / sigma])
+    fn updates(&self, step: &StepContext) -> Result<Vec<AffineUpdate>> {
+        let (sigma, sigma_next) = (step.sigma(self.name())?, step.to.sigma);
+        let (a, b) = forward_step(step, self.name())?;
+        let mean = 1.0 / (sigma * sigma) * (a * sigma_next * sigma_next * X + b * corrupted_to(X0_HAT));
+        Ok(vec![mean + sigma_next * b.sqrt() / sigma * ETA])
     }
 }

@@ -1,6 +1,7 @@
 //! The family between probability flow and Naive: DDIM's form for any linear path, with fresh noise as an option.
 
-use super::{Blend, Denoiser, Past, Result, Sampler, SamplerError, Stage};
+use super::affine::{AffineUpdate, ETA, X, X0_HAT, corrupted_from, corrupted_to};
+use super::{Result, Sampler, SamplerError, StepContext};
 
 /// How much of the noise is fresh.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,7 +10,7 @@ pub enum Fresh {
     /// between adds more and more noise the more steps there are, so it suits few steps and does not converge.
     Part(f64),
     /// At a rate from 0 on per unit of t: `s^2 = sigma'^2 (1 - exp(-rate dt))`. It converges, and is the reverse SDE with
-    /// `lambda^2 = rate sigma^2` of choice A6, which mends errors where sigma is constant and Momentum adds nothing.
+    /// `lambda^2 = rate sigma^2` of choice A6, which corrects errors where sigma is constant and Momentum adds nothing.
     Rate(f64),
 }
 
@@ -67,27 +68,10 @@ impl Sampler for Churn {
         usize::from(!matches!(self.fresh, Fresh::Part(0.0)))
     }
 
-    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
-        let numbers = || {
-            let share = self.share(stage.from.t - stage.to.t)?;
-            let kept = stage.to.sigma * (1.0 - share * share).sqrt() / stage.sigma(self.name())?;
-            Ok(Blend { kept, fresh: self.s_noise * share * stage.to.sigma, ..Blend::PREDICTED })
-        };
-        Some(numbers())
-    }
-
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
-        let share = self.share(stage.from.t - stage.to.t)?;
-        let sigma = stage.sigma(self.name())?;
-        let x0_hat = stage.x0_hat(denoiser, x, stage.from.t)?;
-        let y_hat = stage.apply(&stage.from.map, &x0_hat)?;
-        let mut next = stage.apply(&stage.to.map, &x0_hat)?;
-        let kept = stage.to.sigma * (1.0 - share * share).sqrt() / sigma;
-        next.iter_mut().zip(x.iter().zip(&y_hat)).for_each(|(next, (x, y))| *next += kept * (x - y));
-        if share > 0.0 {
-            let fresh = self.s_noise * share * stage.to.sigma;
-            next.iter_mut().zip(stage.noise(0, x.len())?).for_each(|(next, eta)| *next += fresh * eta);
-        }
-        Ok(next)
+    fn updates(&self, step: &StepContext) -> Result<Vec<AffineUpdate>> {
+        let share = self.share(step.from.t - step.to.t)?;
+        let kept = step.to.sigma * (1.0 - share * share).sqrt() / step.sigma(self.name())?;
+        let fresh = self.s_noise * share * step.to.sigma;
+        Ok(vec![corrupted_to(X0_HAT) + kept * (X - corrupted_from(X0_HAT)) + fresh * ETA])
     }
 }

@@ -1,7 +1,8 @@
 //! DDIM (Song, Meng, Ermon 2021, Eq. 12 and 16), for `C = alpha I`.
 
+use super::affine::{AffineUpdate, ETA, X, X0_HAT, corrupted_from, corrupted_to};
 use super::reverse_diffusion::forward_step;
-use super::{Blend, Denoiser, Past, Result, Sampler, SamplerError, Stage};
+use super::{Result, Sampler, SamplerError, StepContext};
 
 /// `x' = alpha' x0_hat + sqrt(sigma'^2 - s^2) eps_hat + s eta`, `s = eta sigma'/sigma sqrt(sigma^2 - (alpha/alpha')^2 sigma'^2)`.
 ///
@@ -25,25 +26,16 @@ impl Sampler for Ddim {
         usize::from(self.eta != 0.0)
     }
 
-    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
-        Some(self.numbers(stage))
-    }
-
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
-        self.numbers(stage)?.step(stage, x, denoiser)
-    }
-}
-
-impl Ddim {
-    fn numbers(&self, stage: &Stage) -> Result<Blend> {
+    fn updates(&self, step: &StepContext) -> Result<Vec<AffineUpdate>> {
         if !(0.0..=1.0).contains(&self.eta) {
             let remedy = "give a number from 0 (deterministic) to 1 (DDPM)";
             return Err(SamplerError::Option { sampler: self.name(), option: "eta", value: self.eta, remedy });
         }
-        let sigma = stage.sigma(self.name())?;
-        let (_, added) = forward_step(stage, self.name())?;
-        let fresh = self.eta * stage.to.sigma / sigma * added.sqrt();
-        let kept = (stage.to.sigma * stage.to.sigma - fresh * fresh).max(0.0).sqrt() / sigma;
-        Ok(Blend { kept, fresh, ..Blend::PREDICTED })
+        let sigma = step.sigma(self.name())?;
+        let (_, added) = forward_step(step, self.name())?;
+        let s = self.eta * step.to.sigma / sigma * added.sqrt();
+        let eps_hat = 1.0 / sigma * (X - corrupted_from(X0_HAT));
+        let kept = (step.to.sigma * step.to.sigma - s * s).max(0.0).sqrt();
+        Ok(vec![corrupted_to(X0_HAT) + kept * eps_hat + s * ETA])
     }
 }

@@ -1,6 +1,6 @@
 //! Dormand and Prince (1980): fifth order with an error estimate of fourth, steps chosen to meet a tolerance.
 
-use super::{Denoiser, Past, Result, Sampler, SamplerError, Stage, check_finite, checked_x0_hat};
+use super::{Denoiser, Past, Result, Sampler, SamplerError, StepContext, check_finite, checked_x0_hat};
 use crate::path::Path;
 
 /// Nodes of the method.
@@ -138,12 +138,12 @@ pub struct DormandPrince {
 }
 
 impl DormandPrince {
-    fn solve(&self, stage: &Stage, end: f64, x: &[f64], denoiser: &mut dyn Denoiser) -> Result<Vec<f64>> {
-        let size = if self.together { x.len().max(1) } else { stage.shape().len() };
+    fn solve(&self, step: &StepContext, end: f64, x: &[f64], denoiser: &mut dyn Denoiser) -> Result<Vec<f64>> {
+        let size = if self.together { x.len().max(1) } else { step.path.shape().len() };
         let mut out = Vec::with_capacity(x.len());
         for part in x.chunks(size) {
-            let slope = |t: f64, x: &[f64]| velocity(stage.path, denoiser, t, x);
-            out.extend(integrate(slope, (stage.from.t, end), part.to_vec(), self.tolerance)?);
+            let slope = |t: f64, x: &[f64]| velocity(step.path, denoiser, t, x);
+            out.extend(integrate(slope, (step.from.t, end), part.to_vec(), self.tolerance)?);
         }
         Ok(out)
     }
@@ -152,6 +152,10 @@ impl DormandPrince {
 impl Sampler for DormandPrince {
     fn name(&self) -> &'static str {
         "dormand-prince"
+    }
+
+    fn is_affine(&self) -> bool {
+        false
     }
 
     fn order(&self) -> u32 {
@@ -166,17 +170,17 @@ impl Sampler for DormandPrince {
         0
     }
 
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
-        self.solve(stage, stage.to.t, x, denoiser)
+    fn step(&self, step: &StepContext, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
+        self.solve(step, step.to.t, x, denoiser)
     }
 
     /// To the start of the path where there is noise, and from there to the clean prediction.
-    fn finish(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser) -> Result<Vec<f64>> {
+    fn finish(&self, step: &StepContext, x: &[f64], denoiser: &mut dyn Denoiser) -> Result<Vec<f64>> {
         /// Where a path without noise at its start is left.
         const NEARLY_CLEAN: f64 = 1e-3;
-        let noisy = stage.path.at(0.0)?.sigma > 0.0;
-        let end = if noisy { 0.0 } else { NEARLY_CLEAN.min(0.5 * stage.from.t) };
-        let x = self.solve(stage, end, x, denoiser)?;
-        stage.x0_hat(denoiser, &x, end)
+        let noisy = step.path.at(0.0)?.sigma > 0.0;
+        let end = if noisy { 0.0 } else { NEARLY_CLEAN.min(0.5 * step.from.t) };
+        let x = self.solve(step, end, x, denoiser)?;
+        checked_x0_hat(denoiser, &x, end)
     }
 }

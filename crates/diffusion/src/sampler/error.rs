@@ -53,6 +53,12 @@ pub enum SamplerError {
         /// When.
         t: f64,
     },
+    /// A step asked for as updates that is not affine.
+    #[error("the steps of '{sampler}' are not affine updates; sample with it through Sampler::step")]
+    NotAffine {
+        /// Which sampler.
+        sampler: &'static str,
+    },
     /// Noise that grows towards the image.
     #[error("noise grows from {from} to {to} on the way back; '{sampler}' needs a path whose noise never falls with t")]
     NoiseGrows {

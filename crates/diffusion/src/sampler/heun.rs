@@ -3,9 +3,10 @@
 //! The probability flow `dx = dC x0_hat + dsigma/sigma (x - C x0_hat)` reads `d(x/sigma) = d(C/sigma) x0_hat`. So
 //! `x' = r x + (C' - r C) x0_hat` with `r = sigma'/sigma` is exact for a constant prediction, and the trapezoid
 //! `(x0_hat + x0_hat')/2` in its place is exact for one that is linear in C/sigma (as Karras et al. 2022 for C = I).
-//! The trapezoid is the predictor's x' plus `(C' - r C) (x0_hat' - x0_hat)/2`, which needs no x: so a graph does it.
+//! The trapezoid is the predictor's x' plus `(C' - r C) (x0_hat' - x0_hat)/2`, so that only x' is kept.
 
-use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
+use super::affine::{AffineUpdate, PREVIOUS_X0_HAT, Predicted, X, X0_HAT, corrupted_from, corrupted_to};
+use super::{Result, Sampler, StepContext};
 
 /// Heun's method for the probability flow: predictor, second prediction at its end, trapezoid.
 ///
@@ -14,12 +15,9 @@ use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 pub struct Heun;
 
 /// `r x + (C' - r C) x0_hat`, the flow from one point to the other for a constant prediction.
-pub(super) fn flow(stage: &Stage, sampler: &'static str, x: &[f64], x0_hat: &[f64]) -> Result<Vec<f64>> {
-    let ratio = stage.to.sigma / stage.sigma(sampler)?;
-    let y_hat = stage.apply(&stage.from.map, x0_hat)?;
-    let mut next = stage.apply(&stage.to.map, x0_hat)?;
-    next.iter_mut().zip(x.iter().zip(&y_hat)).for_each(|(next, (x, y))| *next += ratio * (x - y));
-    Ok(next)
+pub(super) fn flow(step: &StepContext, sampler: &'static str, x0_hat: Predicted) -> Result<AffineUpdate> {
+    let ratio = step.to.sigma / step.sigma(sampler)?;
+    Ok(corrupted_to(x0_hat) + ratio * (X - corrupted_from(x0_hat)))
 }
 
 impl Sampler for Heun {
@@ -39,25 +37,13 @@ impl Sampler for Heun {
         0
     }
 
-    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
-        Some(stage.sigma(self.name()).map(|sigma| Blend { kept: stage.to.sigma / sigma, ..Blend::PREDICTED }))
-    }
-
-    fn correction(&self, stage: &Stage) -> Option<Blend> {
-        // With h = r (x0_hat' - x0_hat)/2, the sum above is C' h / r + (x' - C h).
-        let ratio = stage.to.sigma / stage.from.sigma;
-        let changed = Blend { drawn: 1.0 / ratio, kept: 1.0, fresh: 0.0, base: 0.0, ahead: 0.5 * ratio };
-        (stage.to.sigma > 0.0).then_some(changed)
-    }
-
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
-        let x0_hat = stage.x0_hat(denoiser, x, stage.from.t)?;
-        let predicted = flow(stage, self.name(), x, &x0_hat)?;
-        if stage.to.sigma == 0.0 {
-            return Ok(predicted);
+    fn updates(&self, step: &StepContext) -> Result<Vec<AffineUpdate>> {
+        let predictor = flow(step, self.name(), X0_HAT)?;
+        if step.to.sigma == 0.0 {
+            return Ok(vec![predictor]);
         }
-        let second = stage.x0_hat(denoiser, &predicted, stage.to.t)?;
-        let mean: Vec<f64> = x0_hat.iter().zip(&second).map(|(a, b)| 0.5 * (a + b)).collect();
-        flow(stage, self.name(), x, &mean)
+        let change = 0.5 * (X0_HAT - PREVIOUS_X0_HAT);
+        let ratio = step.to.sigma / step.from.sigma;
+        Ok(vec![predictor, X + corrupted_to(change) - ratio * corrupted_from(change)])
     }
 }

@@ -1,7 +1,8 @@
 //! Second order with one evaluation: the prediction is extrapolated from this step and the one before.
 
+use super::affine::{AffineUpdate, PREVIOUS_X0_HAT, X0_HAT};
 use super::heun::flow;
-use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
+use super::{Result, Sampler, StepContext};
 
 /// A two-step Adams-Bashforth method for the probability flow, in the variable of [`super::Heun`].
 ///
@@ -24,28 +25,13 @@ impl Sampler for Multistep {
         0
     }
 
-    fn blend(&self, stage: &Stage, before: Option<f64>) -> Option<Result<Blend>> {
-        let ahead = match before {
-            Some(before) if stage.to.sigma > 0.0 && before > stage.from.t => {
-                0.5 * (stage.from.t - stage.to.t) / (before - stage.from.t)
+    fn updates(&self, step: &StepContext) -> Result<Vec<AffineUpdate>> {
+        let ahead = match step.before {
+            Some(before) if step.to.sigma > 0.0 && before > step.from.t => {
+                0.5 * (step.from.t - step.to.t) / (before - step.from.t)
             }
             _ => 0.0,
         };
-        Some(stage.sigma(self.name()).map(|sigma| Blend { kept: stage.to.sigma / sigma, ahead, ..Blend::PREDICTED }))
-    }
-
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, past: &mut Past) -> Result<Vec<f64>> {
-        let x0_hat = stage.x0_hat(denoiser, x, stage.from.t)?;
-        let next = match &past.last {
-            Some((previous, point)) if stage.to.sigma > 0.0 && previous.len() == x.len() && point.t > stage.from.t => {
-                let ahead = 0.5 * (stage.from.t - stage.to.t) / (point.t - stage.from.t);
-                let middle: Vec<f64> =
-                    x0_hat.iter().zip(previous).map(|(now, then)| now + ahead * (now - then)).collect();
-                flow(stage, self.name(), x, &middle)?
-            }
-            _ => flow(stage, self.name(), x, &x0_hat)?,
-        };
-        past.last = Some((x0_hat, stage.from.clone()));
-        Ok(next)
+        Ok(vec![flow(step, self.name(), X0_HAT + ahead * (X0_HAT - PREVIOUS_X0_HAT))?])
     }
 }

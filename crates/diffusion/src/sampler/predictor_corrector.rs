@@ -1,6 +1,6 @@
 //! Predictor-corrector: any sampler's step, then Langevin steps at the time reached (Song et al. 2021, algorithms 2-5).
 
-use super::{Denoiser, Past, Result, Sampler, SamplerError, Stage};
+use super::{Denoiser, Past, Result, Sampler, SamplerError, StepContext, checked_x0_hat};
 
 /// After the predictor, `x += e score + sqrt(2 e) z` with `e = 2 (snr sigma)^2`.
 ///
@@ -29,6 +29,10 @@ impl Sampler for PredictorCorrector {
         "predictor-corrector"
     }
 
+    fn is_affine(&self) -> bool {
+        false
+    }
+
     fn order(&self) -> u32 {
         // The Langevin steps do not shrink with the step in time: what they leave does not vanish.
         0
@@ -42,20 +46,21 @@ impl Sampler for PredictorCorrector {
         self.predictor.draws() + self.corrections
     }
 
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, past: &mut Past) -> Result<Vec<f64>> {
+    fn step(&self, step: &StepContext, x: &[f64], denoiser: &mut dyn Denoiser, past: &mut Past) -> Result<Vec<f64>> {
         if !(self.snr > 0.0 && self.snr.is_finite()) {
             let remedy = "give a number above 0, such as 0.16";
             return Err(SamplerError::Option { sampler: self.name(), option: "snr", value: self.snr, remedy });
         }
-        let mut x = self.predictor.step(stage, x, denoiser, past)?;
-        let to = stage.to;
+        let mut x = self.predictor.step(step, x, denoiser, past)?;
+        let to = step.to;
         if to.sigma == 0.0 {
             return Ok(x);
         }
         let size = 2.0 * (self.snr * to.sigma).powi(2);
         for correction in 0..self.corrections {
-            let eta = stage.noise(self.predictor.draws() + correction, x.len())?;
-            let y_hat = stage.apply(&to.map, &stage.x0_hat(denoiser, &x, to.t)?)?;
+            let eta = step.noise(self.predictor.draws() + correction, x.len())?;
+            let x0_hat = checked_x0_hat(denoiser, &x, to.t)?;
+            let y_hat = to.map.apply_batch(step.path.shape(), &x0_hat)?;
             for (i, x) in x.iter_mut().enumerate() {
                 let score = (y_hat[i] - *x) / (to.sigma * to.sigma);
                 *x += size * score + (2.0 * size).sqrt() * eta[i];

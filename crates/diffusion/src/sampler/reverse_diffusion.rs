@@ -1,6 +1,7 @@
 //! Reverse diffusion: the forward step discretised and reversed (Song et al. 2021, appendix E), for `C = alpha I`.
 
-use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
+use super::affine::{AffineUpdate, ETA, X};
+use super::{Result, Sampler, StepContext};
 
 /// `x' = (2 - a) x + G^2 score + G eta` with `a = alpha / alpha'`, `G^2 = sigma^2 - a^2 sigma'^2`.
 ///
@@ -9,9 +10,9 @@ use super::{Blend, Denoiser, Past, Result, Sampler, Stage};
 pub struct ReverseDiffusion;
 
 /// `(alpha / alpha', sigma^2 - (alpha / alpha')^2 sigma'^2)`: the forward step from the one point to the other.
-pub(super) fn forward_step(stage: &Stage, sampler: &'static str) -> Result<(f64, f64)> {
-    let kept = stage.from.scale_for(sampler)? / stage.to.scale_for(sampler)?;
-    let (sigma, sigma_next) = (stage.from.sigma, kept * stage.to.sigma);
+pub(super) fn forward_step(step: &StepContext, sampler: &'static str) -> Result<(f64, f64)> {
+    let kept = step.from.scale_for(sampler)? / step.to.scale_for(sampler)?;
+    let (sigma, sigma_next) = (step.from.sigma, kept * step.to.sigma);
     if sigma_next > sigma {
         return Err(super::SamplerError::NoiseGrows { sampler, from: sigma, to: sigma_next });
     }
@@ -27,22 +28,8 @@ impl Sampler for ReverseDiffusion {
         1
     }
 
-    fn blend(&self, stage: &Stage, _: Option<f64>) -> Option<Result<Blend>> {
-        Some(self.numbers(stage))
-    }
-
-    fn step(&self, stage: &Stage, x: &[f64], denoiser: &mut dyn Denoiser, _: &mut Past) -> Result<Vec<f64>> {
-        self.numbers(stage)?.step(stage, x, denoiser)
-    }
-}
-
-impl ReverseDiffusion {
-    fn numbers(&self, stage: &Stage) -> Result<Blend> {
-        let sigma = stage.sigma(self.name())?;
-        let (kept, added) = forward_step(stage, self.name())?;
-        // score = (alpha x0_hat - x) / sigma^2
-        let pull = added / (sigma * sigma);
-        let of_x0 = pull * stage.from.scale_for(self.name())?;
-        Blend::linear(stage, self.name(), [2.0 - kept - pull, of_x0, added.sqrt()])
+    fn updates(&self, step: &StepContext) -> Result<Vec<AffineUpdate>> {
+        let (a, g2) = forward_step(step, self.name())?;
+        Ok(vec![(2.0 - a) * X + g2 * step.score(self.name())? + g2.sqrt() * ETA])
     }
 }

@@ -1,8 +1,8 @@
-//! The sampling loop, the only one.
+//! When to step, and the loop that does.
 
 use super::centred::Centred;
-use super::{Denoiser, Past, Point, Result, Sampler, SamplerError, Stage, check_finite};
-use crate::path::Path;
+use super::{Denoiser, Past, Result, Sampler, SamplerError, StepContext, check_finite};
+use crate::path::{Moment, Path};
 use rayon::prelude::*;
 use softdiff_engine::rng::Stream;
 
@@ -86,11 +86,11 @@ impl Sampling {
     }
 
     /// Where step number `step` ends.
-    pub fn target(&self, path: &Path, step: usize) -> Result<Point> {
+    pub fn target(&self, path: &Path, step: usize) -> Result<Moment> {
         let last = step + 2 == self.times.len();
         match self.ending {
-            Ending::Denoised | Ending::Stepped if last => Ok(Point::clean()),
-            _ => Point::on(path, self.times[step + 1]),
+            Ending::Denoised | Ending::Stepped if last => Ok(Moment::clean()),
+            _ => Ok(path.at(self.times[step + 1])?),
         }
     }
 
@@ -108,6 +108,42 @@ impl Sampling {
         }
         Ok(())
     }
+}
+
+/// x_t while it is sampled: in memory with any denoiser, or on a device.
+pub trait SamplingState {
+    /// One step of the sampler; `index` counts the steps, for the noise.
+    fn step(&mut self, sampler: &dyn Sampler, step: &StepContext, index: usize) -> Result<()>;
+
+    /// The last step of [`Ending::Denoised`]: x becomes the clean prediction.
+    fn finish(&mut self, sampler: &dyn Sampler, step: &StepContext) -> Result<()>;
+}
+
+/// The sampling loop, the only one: takes `state` back along the path, calling `after(t, state)` after every step.
+pub fn run<S: SamplingState>(
+    path: &Path,
+    sampler: &dyn Sampler,
+    sampling: &Sampling,
+    state: &mut S,
+    mut after: impl FnMut(f64, &S) -> Result<()>,
+) -> Result<()> {
+    sampling.check()?;
+    let steps = sampling.times.len() - 1;
+    let mut from = path.at(sampling.times[0])?;
+    let mut before = None;
+    for index in 0..steps {
+        let to = sampling.target(path, index)?;
+        let step = StepContext { path, from: &from, to: &to, before, eta: &[] };
+        if index + 1 == steps && sampling.ending == Ending::Denoised {
+            state.finish(sampler, &step)?;
+        } else {
+            state.step(sampler, &step, index)?;
+        }
+        after(to.t, state)?;
+        before = Some(from.t);
+        from = to;
+    }
+    Ok(())
 }
 
 /// Takes `x1`, one image per seed, back along the path.
@@ -134,57 +170,47 @@ pub fn sample_watched(
     sampling: &Sampling,
     watch: &mut dyn FnMut(f64, &[f64]),
 ) -> Result<Vec<f64>> {
-    // Samplers are linear: they see images from the path's centre.
-    let centre = path.centre();
-    if centre != 0.0 {
-        let shifted = |x: &[f64], by: f64| -> Vec<f64> { x.iter().map(|x| x + by).collect() };
-        let mut denoiser = Centred { inner: denoiser, centre };
-        let mut watch = |t: f64, x: &[f64]| watch(t, &shifted(x, centre));
-        let x1 = shifted(&x1, -centre);
-        let images = sample_about_zero(path, sampler, &mut denoiser, x1, seeds, sampling, &mut watch)?;
-        return Ok(shifted(&images, centre));
-    }
-    sample_about_zero(path, sampler, denoiser, x1, seeds, sampling, watch)
-}
-
-/// The loop, for images as seen from the path's centre.
-fn sample_about_zero(
-    path: &Path,
-    sampler: &dyn Sampler,
-    denoiser: &mut dyn Denoiser,
-    x1: Vec<f64>,
-    seeds: &[u64],
-    sampling: &Sampling,
-    watch: &mut dyn FnMut(f64, &[f64]),
-) -> Result<Vec<f64>> {
     sampling.check()?;
-    let size = path.shape().len();
-    if x1.len() != seeds.len() * size {
-        let expected = seeds.len() * size;
+    let (expected, start) = (seeds.len() * path.shape().len(), sampling.times[0]);
+    if x1.len() != expected {
         return Err(SamplerError::Size { what: "the start", found: x1.len(), expected });
     }
-    check_finite("the start", &x1, sampling.times[0])?;
-    let steps = sampling.times.len() - 1;
-    let mut from = Point::on(path, sampling.times[0])?;
-    let (mut x, mut past) = (x1, Past::default());
-    watch(from.t, &x);
-    for step in 0..steps {
-        let last = step + 1 == steps;
-        let to = sampling.target(path, step)?;
-        let finishing = last && sampling.ending == Ending::Denoised;
-        let draws = if finishing { 0 } else { sampler.draws() };
-        let eta = noise(seeds, step, draws, size);
-        let stage = Stage { path, from: &from, to: &to, eta: &eta };
-        x = if finishing {
-            sampler.finish(&stage, &x, denoiser)?
-        } else {
-            sampler.step(&stage, &x, denoiser, &mut past)?
-        };
-        check_finite("the sample", &x, to.t)?;
-        watch(to.t, &x);
-        from = to;
+    check_finite("the start", &x1, start)?;
+    watch(start, &x1);
+    // Samplers are linear: they see images from the path's centre.
+    let centre = path.centre();
+    let shifted = |x: &[f64], by: f64| -> Vec<f64> { x.iter().map(|x| x + by).collect() };
+    let mut denoiser = Centred { inner: denoiser, centre };
+    let mut state = InMemory { x: shifted(&x1, -centre), denoiser: &mut denoiser, seeds, past: Past::default() };
+    run(path, sampler, sampling, &mut state, |t, state| {
+        check_finite("the sample", &state.x, t)?;
+        watch(t, &shifted(&state.x, centre));
+        Ok(())
+    })?;
+    Ok(shifted(&state.x, centre))
+}
+
+/// x_t in memory.
+struct InMemory<'a> {
+    x: Vec<f64>,
+    denoiser: &'a mut dyn Denoiser,
+    seeds: &'a [u64],
+    past: Past,
+}
+
+impl SamplingState for InMemory<'_> {
+    fn step(&mut self, sampler: &dyn Sampler, step: &StepContext, index: usize) -> Result<()> {
+        let eta = noise(self.seeds, index, sampler.draws(), step.path.shape().len());
+        let StepContext { path, from, to, before, .. } = *step;
+        let step = StepContext { path, from, to, before, eta: &eta };
+        self.x = sampler.step(&step, &self.x, self.denoiser, &mut self.past)?;
+        Ok(())
     }
-    Ok(x)
+
+    fn finish(&mut self, sampler: &dyn Sampler, step: &StepContext) -> Result<()> {
+        self.x = sampler.finish(step, &self.x, self.denoiser)?;
+        Ok(())
+    }
 }
 
 /// Noise `[draw][image][element]` of one step, each image from its own seed.

@@ -10,7 +10,7 @@ use crate::corruption::{Corruption, CorruptionError, HeatDissipation, LinearMap,
 use crate::path::{LevelSchedule, Path};
 use crate::random::Stream;
 use crate::recipe::{BuildError, Recipe};
-use crate::sampler::{Ending, Past, Point, Sampler, SamplerError, Sampling, Stage};
+use crate::sampler::{Ending, Past, Sampler, SamplerError, Sampling, StepContext};
 use crate::schedule::{Schedule, Timing};
 use crate::spectrum::Spectrum;
 
@@ -76,16 +76,16 @@ impl GaussianImages {
         // One image of ones without noise, and nothing with noise of ones.
         let (x, eta) = ([&ones[..], &nothing].concat(), [&nothing[..], ones].concat());
         let mut variances = self.corrupted(path, sampling.times[0])?;
-        let mut from = Point::on(path, sampling.times[0])?;
+        let mut from = path.at(sampling.times[0]).map_err(SamplerError::from)?;
         for step in 0..sampling.times.len() - 1 {
             let to = sampling.target(path, step)?;
-            let stage = Stage { path, from: &from, to: &to, eta: &eta };
+            let context = StepContext { path, from: &from, to: &to, before: None, eta: &eta };
             let mut denoiser = |x: &[f64], t: f64| self.x0_hat(path, x, t);
             let last = step + 2 == sampling.times.len();
             let moved = if last && sampling.ending == Ending::Denoised {
-                sampler.finish(&stage, &x, &mut denoiser)?
+                sampler.finish(&context, &x, &mut denoiser)?
             } else {
-                sampler.step(&stage, &x, &mut denoiser, &mut Past::default())?
+                sampler.step(&context, &x, &mut denoiser, &mut Past::default())?
             };
             let factors = self.transform.apply_batch(self.shape, &moved)?;
             let (kept, fresh) = factors.split_at(size);

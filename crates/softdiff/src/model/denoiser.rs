@@ -3,14 +3,14 @@
 use crate::corruption::{LinearMap, Shape};
 use crate::network::{UNetConfig, unet};
 use crate::objective::{ObjectiveError, Prediction};
-use crate::path::Path;
-use crate::sampler::{Denoiser, Point, Result, SamplerError};
+use crate::path::{Moment, Path};
+use crate::sampler::{Denoiser, Result, SamplerError};
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
-/// What the network is told besides the image.
+/// What the network is conditioned on besides the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// The time, as our training does (choice A14).
@@ -27,13 +27,21 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// What the network is told at time t, where the noise is sigma.
-    pub(super) fn told(self, t: f64, sigma: f64) -> f64 {
+    /// The value the network is conditioned on at time t, where the noise is sigma.
+    pub(super) fn value(self, t: f64, sigma: f64) -> f64 {
         match self {
             Condition::Time => t,
             Condition::LogSigma => sigma.ln(),
             // Sigma is geometric in t, so its index is linear; rounded as score_sde does.
             Condition::NoiseIndex { levels } => ((1.0 - t) * levels.saturating_sub(1) as f64).round_ties_even(),
+        }
+    }
+
+    /// What the network reads in a graph, from the [`value`](Self::value) of each image.
+    pub(super) fn emit(self, g: &mut Graph, network: &UNetConfig, value: Var) -> softdiff_engine::Result<Var> {
+        match self {
+            Condition::Time => network.condition_on_time(g, value),
+            Condition::LogSigma | Condition::NoiseIndex { .. } => Ok(value),
         }
     }
 }
@@ -47,7 +55,7 @@ pub struct Predictor<'a> {
     pub params: &'a Params<f32>,
     /// How its output is read.
     pub prediction: Prediction,
-    /// What it is told besides the image.
+    /// What it is conditioned on besides the image.
     pub condition: Condition,
     /// The path it was trained on.
     pub path: Arc<Path>,
@@ -74,12 +82,9 @@ impl NetworkDenoiser {
         let mut graph = Graph::new();
         let x = graph.input("x", [batch, shape.height, shape.width, shape.channels])?;
         let t = graph.input("t", [batch])?;
-        let told = match condition {
-            Condition::Time => network.condition_on_time(&mut graph, t)?,
-            Condition::LogSigma | Condition::NoiseIndex { .. } => t,
-        };
+        let condition_var = condition.emit(&mut graph, network, t)?;
         let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
-        let output = unet(&mut graph, network, seen, told, false)?.output;
+        let output = unet(&mut graph, network, seen, condition_var, false)?.output;
         let sees_mask = network.mask_channel;
         let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
         Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
@@ -102,18 +107,18 @@ impl NetworkDenoiser {
         &mut self,
         xt: &[f64],
         t: f64,
-        read: impl Fn(&Prediction, &[f64], &[f64], &Point) -> std::result::Result<Vec<f64>, ObjectiveError>,
+        read: impl Fn(&Prediction, &[f64], &[f64], &Moment) -> std::result::Result<Vec<f64>, ObjectiveError>,
     ) -> Result<Vec<f64>> {
         let size = self.shape.len();
         if xt.is_empty() || !xt.len().is_multiple_of(size) {
             return Err(SamplerError::Size { what: "the images", found: xt.len(), expected: size });
         }
-        let at = Point::on(&self.path, t)?;
+        let at = self.path.at(t)?;
         if self.sees_mask {
             self.run.set("mask", &mask_of(&at.map, self.shape)?)?;
         }
-        let told = self.condition.told(t, at.sigma);
-        self.run.set("t", &vec![told as f32; self.batch])?;
+        let condition = self.condition.value(t, at.sigma);
+        self.run.set("t", &vec![condition as f32; self.batch])?;
         let mut predicted = Vec::with_capacity(xt.len());
         let mut input = vec![0.0; self.batch * size];
         for part in xt.chunks(self.batch * size) {

@@ -1,9 +1,9 @@
-//! Images from seeds: image i is a function of the model and `seeds[i]`, whatever is made beside it.
+//! Images from seeds: image i is a function of the model and `seeds[i]`, whatever else is in its batch.
 
 use super::{GraphSampler, Model, NetworkDenoiser, Predictor};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
+use crate::sampler::{Denoiser, Result, Sampler, Sampling, sample};
 use rayon::prelude::*;
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::{Device, Params};
@@ -73,17 +73,16 @@ impl Model {
     }
 }
 
-/// A network on a device, ready to make images: on a GPU as a graph where the sampler allows it, else step by step.
+/// A network on a device, ready to make images: on a GPU with x_t in its memory where the sampler's steps are affine.
 pub struct Generator {
-    by: By,
+    execution: Execution,
     made: u64,
 }
 
-// There is one of them per command.
-#[allow(clippy::large_enum_variant)]
-enum By {
-    Graph(GraphSampler),
-    Loop(NetworkDenoiser),
+/// Where x_t is.
+enum Execution {
+    Device(Box<GraphSampler>),
+    Memory(Box<NetworkDenoiser>),
 }
 
 impl Generator {
@@ -94,21 +93,21 @@ impl Generator {
         generation: &Generation<'_>,
         numbers: Numbers,
     ) -> Result<Generator> {
-        let Generation { path, sampler, sampling, batch, .. } = *generation;
+        let Generation { sampler, sampling, batch, .. } = *generation;
         let batch = batch.max(1);
-        let by = if device.is_gpu() && has_blend(path, sampler)? {
-            By::Graph(GraphSampler::new(device, predictor, sampling, batch, numbers)?)
+        let execution = if device.is_gpu() && sampler.is_affine() {
+            Execution::Device(Box::new(GraphSampler::new(device, predictor, sampling, batch, numbers)?))
         } else {
-            By::Loop(NetworkDenoiser::new(device, predictor, batch, numbers)?)
+            Execution::Memory(Box::new(NetworkDenoiser::new(device, predictor, batch, numbers)?))
         };
-        Ok(Generator { by, made: 0 })
+        Ok(Generator { execution, made: 0 })
     }
 
     /// Other weights for the same network.
     pub fn set_params(&mut self, params: &Params<f32>) -> Result<()> {
-        match &mut self.by {
-            By::Loop(denoiser) => denoiser.set_params(params),
-            By::Graph(graph) => graph.set_params(params),
+        match &mut self.execution {
+            Execution::Memory(denoiser) => denoiser.set_params(params),
+            Execution::Device(graph) => graph.set_params(params),
         }
     }
 
@@ -120,9 +119,9 @@ impl Generator {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<f64>> {
         self.made += seeds.len() as u64;
-        match &mut self.by {
-            By::Loop(denoiser) => generation.images(denoiser, seeds, progress),
-            By::Graph(graph) => {
+        match &mut self.execution {
+            Execution::Memory(denoiser) => generation.images(denoiser.as_mut(), seeds, progress),
+            Execution::Device(graph) => {
                 let size = generation.path.shape().len();
                 let mut images = Vec::with_capacity(seeds.len() * size);
                 for part in seeds.chunks(generation.batch.max(1)) {
@@ -137,18 +136,12 @@ impl Generator {
 
     /// Evaluations of the network per image, counted: the mean over all images made, to the nearest whole number.
     pub fn evaluations(&self) -> usize {
-        let evaluated = match &self.by {
-            By::Loop(denoiser) => denoiser.evaluations(),
-            By::Graph(graph) => graph.evaluations(),
+        let evaluated = match &self.execution {
+            Execution::Memory(denoiser) => denoiser.evaluations(),
+            Execution::Device(graph) => graph.evaluations(),
         };
         (evaluated as f64 / self.made.max(1) as f64).round() as usize
     }
-}
-
-/// Whether the sampler's steps are a few numbers each.
-fn has_blend(path: &Path, sampler: &dyn Sampler) -> Result<bool> {
-    let (from, to) = (Point::on(path, 1.0)?, Point::on(path, 0.5)?);
-    Ok(sampler.blend(&Stage { path, from: &from, to: &to, eta: &[] }, None).is_some())
 }
 
 /// x_t as values to look at: strong noise would be black and white only, so what is louder than the image is turned down.

@@ -4,15 +4,15 @@ use super::denoiser::{Condition, Predictor, mask_of};
 use crate::corruption::{LinearMap, MapProgram};
 use crate::network::unet;
 use crate::objective::{Prediction, TimeVars};
-use crate::path::Path;
-use crate::sampler::run::noise;
-use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
+use crate::path::{Moment, Path};
+use crate::sampler::affine::{AffineUpdate, X0_HAT, corrupted_to};
+use crate::sampler::{Ending, Result, Sampler, SamplerError, Sampling, SamplingState, StepContext, noise, run};
 use softdiff_engine::cuda::Numbers;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
-/// A network and the update of any sampler whose steps are [`Blend`]s, for a fixed number of images at a time.
+/// A network and one [`AffineUpdate`], for a fixed number of images at a time.
 pub struct GraphSampler {
     run: Evaluator,
     program: MapProgram,
@@ -51,36 +51,31 @@ impl GraphSampler {
         let eta = g.input("eta", images)?;
         let t = g.input("t", [batch])?;
         let number = |g: &mut Graph, name: &str| g.input(name, [1, 1, 1, 1]);
-        let (sigma, kept) = (number(&mut g, "sigma")?, number(&mut g, "kept")?);
-        let (fresh, ahead) = (number(&mut g, "fresh")?, number(&mut g, "ahead")?);
-        let (drawn, base) = (number(&mut g, "drawn")?, number(&mut g, "base")?);
-        let now_numbers = program.inputs(&mut g, "now", 1)?;
-        let next_numbers = program.inputs(&mut g, "next", 1)?;
-        let told = match condition {
-            Condition::Time => network.condition_on_time(&mut g, t)?,
-            Condition::LogSigma | Condition::NoiseIndex { .. } => t,
-        };
+        let sigma = number(&mut g, "sigma")?;
+        let from_numbers = program.inputs(&mut g, "from.map", 1)?;
+        let to_numbers = program.inputs(&mut g, "to.map", 1)?;
+        let condition_var = condition.emit(&mut g, network, t)?;
         // x is taken from the path's centre; the network sees it as it is.
         let shown = shifted(&mut g, x, path.centre())?;
         let seen = network.seen(&mut g, shown, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
-        let output = unet(&mut g, network, seen, told, false)?.output;
+        let output = unet(&mut g, network, seen, condition_var, false)?.output;
         let alpha = match prediction {
             Prediction::Noise => Some(number(&mut g, "alpha")?),
             _ => None,
         };
         let time = (condition == Condition::Time).then_some(t);
         let x0_hat = prediction.emit(&mut g, output, x, TimeVars { t: time, sigma, alpha })?;
-        let change = g.sub(x0_hat, previous)?;
-        let extrapolated = g.mul(change, ahead)?;
-        let itself = g.mul(x0_hat, base)?;
-        let h = g.add(itself, extrapolated)?;
-        let y_hat = program.emit(&mut g, h, &now_numbers)?;
-        let y_next = program.emit(&mut g, h, &next_numbers)?;
-        let target = g.mul(y_next, drawn)?;
-        let residual = g.sub(x, y_hat)?;
-        let remaining = g.mul(residual, kept)?;
-        let added = g.mul(eta, fresh)?;
-        let next = g.combine(&[(1.0, target), (1.0, remaining), (1.0, added)])?;
+        // x' = x + C from + C' to + eta, each with its coefficients: an AffineUpdate.
+        let mut scaled = |var: Var, coefficient: &str| -> softdiff_engine::Result<Var> {
+            let coefficient = number(&mut g, coefficient)?;
+            g.mul(var, coefficient)
+        };
+        let from = [scaled(x0_hat, "from.now")?, scaled(previous, "from.previous")?];
+        let to = [scaled(x0_hat, "to.now")?, scaled(previous, "to.previous")?];
+        let (kept, fresh) = (scaled(x, "x.coefficient")?, scaled(eta, "noise")?);
+        let [from, to] = [g.add(from[0], from[1])?, g.add(to[0], to[1])?];
+        let [from, to] = [program.emit(&mut g, from, &from_numbers)?, program.emit(&mut g, to, &to_numbers)?];
+        let next = g.combine(&[(1.0, kept), (1.0, from), (1.0, to), (1.0, fresh)])?;
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
@@ -123,68 +118,81 @@ impl GraphSampler {
         self.run.set("x", &narrow(&x1))?;
         // What was predicted last has no part in the first step, which holds only if it is a number.
         self.run.set("previous", &vec![0.0; x1.len()])?;
-        let steps = sampling.times.len() - 1;
         let path = self.path.clone();
-        let mut from = Point::on(&path, sampling.times[0])?;
-        let mut before = None;
-        for step in 0..steps {
-            let to = sampling.target(&path, step)?;
-            let stage = Stage { path: &path, from: &from, to: &to, eta: &[] };
-            let finishing = step + 1 == steps && sampling.ending == Ending::Denoised;
-            let blend = match (finishing, sampler.blend(&stage, before)) {
-                (true, _) => Blend::PREDICTED,
-                (false, Some(blend)) => blend?,
-                (false, None) => {
-                    let problem = format!("the steps of '{}' are not a few numbers", sampler.name());
-                    return Err(SamplerError::Denoiser(problem));
-                }
-            };
-            self.load(&stage, &from, &blend)?;
-            if blend.fresh > 0.0 {
-                let mut eta = noise(seeds, step, 1, size);
-                eta.resize(self.batch * size, 0.0);
-                self.run.set("eta", &narrow(&eta))?;
-            }
-            self.run.run(0)?;
-            self.evaluations += seeds.len() as u64;
-            let correction = if finishing { None } else { sampler.correction(&stage) };
-            if let Some(correction) = correction {
-                self.load(&stage, &to, &correction)?;
-                self.run.run(0)?;
-                self.evaluations += seeds.len() as u64;
-            }
-            before = Some(from.t);
-            from = to;
-        }
+        let mut state = OnDevice { sampler: self, seeds };
+        run(&path, sampler, sampling, &mut state, |_, _| Ok(()))?;
         let result = self.run.get(if sampling.ending == Ending::Denoised { self.x0_hat } else { self.next })?;
         let images: Vec<f64> = result.into_iter().take(wanted).map(|x| f64::from(x) + centre).collect();
         match images.iter().position(|v| !v.is_finite()) {
-            Some(index) => Err(SamplerError::NotFinite { what: "the sample", t: from.t, index }),
+            Some(index) => Err(SamplerError::NotFinite { what: "the sample", t: 0.0, index }),
             None => Ok(images),
         }
     }
 
-    /// The numbers of one run: x_0 is predicted at `at`.
-    fn load(&mut self, stage: &Stage, at: &Point, blend: &Blend) -> Result<()> {
-        let told = self.condition.told(at.t, at.sigma);
-        self.run.set("t", &vec![told as f32; self.batch])?;
+    /// One evaluation and its update, with x0_hat predicted at `at`; `eta` is read where the update has noise.
+    fn update(&mut self, step: &StepContext, at: &Moment, update: &AffineUpdate, seeds: &[u64]) -> Result<()> {
+        self.load(step, at, update)?;
+        self.run.run(0)?;
+        self.evaluations += seeds.len() as u64;
+        Ok(())
+    }
+
+    /// The inputs of one evaluation but x and noise.
+    fn load(&mut self, step: &StepContext, at: &Moment, update: &AffineUpdate) -> Result<()> {
+        let condition = self.condition.value(at.t, at.sigma);
+        self.run.set("t", &vec![condition as f32; self.batch])?;
         if self.sees_mask {
             self.run.set("mask", &mask_of(&at.map, self.path.shape())?)?;
         }
-        let Blend { drawn, kept, fresh, base, ahead } = *blend;
-        let numbers = [("drawn", drawn), ("kept", kept), ("fresh", fresh), ("base", base), ("ahead", ahead)];
-        for (name, value) in numbers.into_iter().chain([("sigma", at.sigma)]) {
+        let AffineUpdate { x, from, to, noise } = *update;
+        let numbers = [
+            ("sigma", at.sigma),
+            ("x.coefficient", x),
+            ("from.now", from.now),
+            ("from.previous", from.previous),
+            ("to.now", to.now),
+            ("to.previous", to.previous),
+            ("noise", noise),
+        ];
+        for (name, value) in numbers {
             self.run.set(name, &[value as f32])?;
         }
         if let Some(alpha) = self.prediction.alpha(at)? {
             self.run.set("alpha", &[alpha as f32])?;
         }
-        for (name, map) in [("now", &stage.from.map), ("next", &stage.to.map)] {
+        for (name, map) in [("from.map", &step.from.map), ("to.map", &step.to.map)] {
             for (index, values) in self.program.values(map)?.iter().enumerate() {
                 self.run.set(&format!("{name}.{index}"), &narrow(values))?;
             }
         }
         Ok(())
+    }
+}
+
+/// x_t in the memory of a device.
+struct OnDevice<'a> {
+    sampler: &'a mut GraphSampler,
+    seeds: &'a [u64],
+}
+
+impl SamplingState for OnDevice<'_> {
+    fn step(&mut self, sampler: &dyn Sampler, step: &StepContext, index: usize) -> Result<()> {
+        let updates = sampler.updates(step)?;
+        if updates.iter().any(|update| update.noise != 0.0) {
+            let size = step.path.shape().len();
+            let mut eta = noise(self.seeds, index, 1, size);
+            eta.resize(self.sampler.batch * size, 0.0);
+            self.sampler.run.set("eta", &narrow(&eta))?;
+        }
+        for (evaluation, update) in updates.iter().enumerate() {
+            let at = if evaluation == 0 { step.from } else { step.to };
+            self.sampler.update(step, at, update, self.seeds)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &dyn Sampler, step: &StepContext) -> Result<()> {
+        self.sampler.update(step, step.from, &corrupted_to(X0_HAT), self.seeds)
     }
 }
 

@@ -71,7 +71,7 @@ impl std::str::FromStr for Weights {
 ///
 /// | key | default | meaning |
 /// |---|---|---|
-/// | `sampler` | `"momentum"`; one-step `"ihdm"` | one of [`sampler::NAMES`]; `"ihdm"` for objective.kind one-step and nothing else |
+/// | `sampler` | `"momentum"`; one-step `"ihdm"` | one of [`sampler::SAMPLERS`]; `"ihdm"` for objective.kind one-step and nothing else |
 /// | `steps` | `280`; one-step `1 / objective.step` | steps, of equal size in time |
 /// | `grid` | `"uniform"` | `"knots"`: steps that end at every knot of the path, of equal size in between; at least as many as there are |
 /// | `warp` | `1` | above 1, shorter steps near the clean end: times to this power |
@@ -198,7 +198,7 @@ pub(super) fn read_sampler(r: &Reader, key: &'static str, path: &PathSection, ob
     if !matches!(objective.kind, Kind::OneStep { .. }) {
         return read_general_sampler(r, key, path);
     }
-    let name = r.choice(key, &sampler::NAMES.map(|name| (name, name)))?;
+    let name = r.choice(key, &sampler::names().map(|name| (name, name)).collect::<Vec<_>>())?;
     if !sampler::needs_one_step(name) {
         let message = format!("{} \"{name}\" needs a prediction of the clean image", r.full(key));
         r.problem(key, message, "give ihdm, the sampler of objective.kind one-step; or objective.kind soft");
@@ -241,7 +241,7 @@ fn read_warp(r: &Reader, objective: &Objective) -> Option<f64> {
 
 /// A sampler's name that needs the clean image and works on the path.
 fn read_general_sampler(r: &Reader, key: &'static str, path: &PathSection) -> Option<String> {
-    let name = r.choice(key, &sampler::NAMES.map(|name| (name, name)))?;
+    let name = r.choice(key, &sampler::names().map(|name| (name, name)).collect::<Vec<_>>())?;
     if sampler::needs_one_step(name) {
         let message = format!("{} \"{name}\" needs a network trained with objective.kind one-step", r.full(key));
         r.problem(key, message, "give momentum, flow-momentum, heun or another, or objective.kind one-step");
