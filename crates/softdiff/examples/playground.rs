@@ -200,7 +200,11 @@ pub fn play(effort: &Effort) -> Result<Vec<Outcome>, Box<dyn Error>> {
 /// Every sampler for general paths, or every one for `C = alpha I`.
 fn samplers(needs_scale: bool) -> Result<Vec<Box<dyn Sampler>>, SamplerError> {
     let fitting = SAMPLERS.iter().filter(|entry| entry.needs_scale == needs_scale && !entry.needs_one_step);
-    fitting.map(|entry| by_name(entry.name, &Options::default())).collect()
+    let mut all = fitting.map(|entry| by_name(entry.name, &Options::default())).collect::<Result<Vec<_>, _>>()?;
+    if needs_scale {
+        all.push(Box::new(PredictorCorrector::new(Box::new(ReverseDiffusion))));
+    }
+    Ok(all)
 }
 
 /// Panels of dots, four in a row.

@@ -30,29 +30,15 @@ pub struct CorruptionFlags {
     map: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Kind {
-    Blur,
-    Heat,
-    Masking,
-    Pixelation,
-    Fading,
-    Decolourisation,
-    Motion,
-    Identity,
-    Custom,
-}
-
 /// One corruption or several, each with its part of the way.
 #[derive(Clone)]
-struct Kinds(Vec<(Kind, f64, f64)>);
+struct Kinds(Vec<(CorruptionSpec, f64, f64)>);
 
 fn parse_kinds(text: &str) -> Result<Kinds, String> {
     let one = |text: &str| {
         let (name, range) = text.split_once('@').unwrap_or((text, "0-1"));
-        let kind = Kind::from_str(name, false).map_err(|_| {
-            let names = Kind::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-            let names: Vec<String> = names.map(|value| value.get_name().to_owned()).collect();
+        let spec = CorruptionSpec::named(name).map_err(|_| {
+            let names: Vec<&str> = CORRUPTIONS.iter().map(|entry| entry.name).collect();
             format!("there is no corruption {name:?}; give one of {}", names.join(", "))
         })?;
         let ends = range.split_once('-').and_then(|(from, until)| Some((from.parse().ok()?, until.parse().ok()?)));
@@ -60,7 +46,7 @@ fn parse_kinds(text: &str) -> Result<Kinds, String> {
         if !(from >= 0.0 && from < until && until <= 1.0) {
             return Err(format!("{name} runs from {from} until {until}; give a rising part of 0-1, such as 0-0.6"));
         }
-        Ok((kind, from, until))
+        Ok((spec, from, until))
     };
     text.split('+').map(one).collect::<Result<_, _>>().map(Kinds)
 }
@@ -84,60 +70,48 @@ enum Order {
 impl CorruptionFlags {
     /// The corruption for images of `shape`; random orders take `seed`.
     pub fn build(&self, shape: Shape, seed: u64) -> Result<Box<dyn Corruption>, CorruptionError> {
-        if let [(kind, from, until)] = self.corruption.0[..]
-            && (from, until) == (0.0, 1.0)
+        if let [(spec, from, until)] = &self.corruption.0[..]
+            && (*from, *until) == (0.0, 1.0)
         {
-            return self.one(kind, shape, seed);
+            return self.with_flags(spec, seed)?.build(shape);
         }
         let mut parts = Vec::new();
-        for &(kind, from, until) in &self.corruption.0 {
-            let part = self.one(kind, shape, seed)?;
+        for (spec, from, until) in &self.corruption.0 {
+            let part = self.with_flags(spec, seed)?.build(shape)?;
             let knots = usual_candidates(&*part, KNOTS).map_err(|error| CorruptionError::PartLevels {
                 name: part.name().to_owned(),
                 problem: error.to_string(),
             })?;
-            let curve = Composed::curve(&*part, knots, Interpolation::Linear, [from, until])?;
+            let curve = Composed::curve(&*part, knots, Interpolation::Linear, [*from, *until])?;
             parts.push((part, curve));
         }
         Ok(Box::new(Composed::new(parts)?))
     }
 
-    fn one(&self, kind: Kind, shape: Shape, seed: u64) -> Result<Box<dyn Corruption>, CorruptionError> {
+    /// The parameters that flags give, of those that the corruption has.
+    fn with_flags(&self, spec: &CorruptionSpec, seed: u64) -> Result<CorruptionSpec, CorruptionError> {
         let boundary = match self.boundary {
             Edge::Zero => Boundary::Zero,
             Edge::Reflect => Boundary::Reflect,
             Edge::Periodic => Boundary::Periodic,
         };
         let order = match self.order {
-            Order::Window => ErasureOrder::Window,
-            Order::Spiral => ErasureOrder::Spiral,
-            Order::Random => ErasureOrder::Random { seed },
-            Order::Rows => ErasureOrder::Rows,
-            Order::Columns => ErasureOrder::Columns,
+            Order::Window => "window",
+            Order::Spiral => "spiral",
+            Order::Random => "random",
+            Order::Rows => "rows",
+            Order::Columns => "columns",
         };
-        let side = shape.height.max(shape.width);
-        // The paper's strongest blurs (appendix, "Blur parameters"), in proportion for other sizes.
-        let paper_blur = if side <= 32 { 18.0 * side as f64 / 32.0 } else { 23.0 * side as f64 / 64.0 };
-        let largest = self.largest.unwrap_or(match kind {
-            Kind::Motion => side as f64 / 2.0,
-            _ => paper_blur,
-        });
-        Ok(match kind {
-            Kind::Blur => Box::new(Blur::new(shape, boundary, largest)?),
-            Kind::Heat => Box::new(HeatDissipation::new(shape, largest)?),
-            Kind::Masking => Box::new(Masking::new(shape, order)),
-            Kind::Pixelation => Box::new(Pixelation::new(shape)),
-            Kind::Fading => Box::new(Fading::new(shape)),
-            Kind::Decolourisation => Box::new(Decolourisation::new(shape, Grey::Mean)?),
-            Kind::Motion => Box::new(MotionBlur::new(shape, Direction::Horizontal, boundary, largest)?),
-            Kind::Identity => Box::new(Unchanged::new(shape)),
-            Kind::Custom => match &self.map {
-                Some(map) => Box::new(Custom::from_file(shape, map)?),
-                None => {
-                    let problem = "--corruption custom needs a map; name its file".to_owned();
-                    return Err(CorruptionError::File { path: "--map".to_owned(), problem });
-                }
-            },
-        })
+        let spec = spec.clone().with_boundary(boundary).with("order", ParameterValue::Word(order));
+        let spec = spec.with("order_seed", ParameterValue::Seed(seed));
+        let spec = self.largest.map_or(spec.clone(), |largest| spec.with_largest(largest));
+        match &self.map {
+            Some(map) => Ok(spec.with("map", ParameterValue::File(map.to_string_lossy().into_owned()))),
+            None if spec.value("map").is_some() => {
+                let problem = "--corruption custom needs a map; name its file".to_owned();
+                Err(CorruptionError::File { path: "--map".to_owned(), problem })
+            }
+            None => Ok(spec),
+        }
     }
 }

@@ -4,20 +4,23 @@ use super::Studio;
 use super::http::{Request, Response};
 use super::pictures::shown;
 use serde_json::{Value, json};
-use softdiff::corruption::{Boundary, Corruption, Direction, ErasureOrder, Grey, Shape};
+use softdiff::corruption::{Boundary, CORRUPTIONS, Corruption, CorruptionSpec, Shape};
 use softdiff::curve::{Curve, Interpolation};
 use softdiff::image::{Picture, from_unit, to_unit};
 use softdiff::noise::{NOISE_STAGE, Noise};
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
-use softdiff::recipe::CorruptionSection;
 use softdiff::schedule::usual_candidates;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// The corruptions on offer.
-pub const KINDS: [&str; 7] = ["blur", "heat", "masking", "pixelation", "fading", "decolourisation", "motion"];
+/// The names of the corruptions on offer: those that need no file.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    let offered = CORRUPTIONS.iter().filter(|entry| entry.corrupts && entry.name != "custom");
+    offered.map(|entry| entry.name)
+}
+
 /// Knots of the level over time.
 const KNOTS: usize = 32;
 
@@ -88,10 +91,9 @@ pub fn answer(studio: &Studio, request: &Request) -> Result<Value, Response> {
 pub fn kinds(request: &Request) -> Result<Vec<&'static str>, Response> {
     let named = [request.value("first").unwrap_or("blur"), request.value("second").unwrap_or("none")];
     let known = |name: &str| {
-        KINDS
-            .into_iter()
-            .find(|kind| *kind == name)
-            .ok_or_else(|| Response::failed(format!("there is no such corruption; give one of {}", KINDS.join(", "))))
+        let all = || names().collect::<Vec<_>>().join(", ");
+        let unknown = || Response::failed(format!("there is no such corruption; give one of {}", all()));
+        names().find(|kind| *kind == name).ok_or_else(unknown)
     };
     named.into_iter().filter(|name| *name != "none").map(known).collect()
 }
@@ -100,7 +102,8 @@ pub fn kinds(request: &Request) -> Result<Vec<&'static str>, Response> {
 pub fn path(shape: Shape, kinds: &[&str]) -> Result<Path, Response> {
     let mut stages = Vec::new();
     for kind in kinds {
-        let corruption = section(kind).build(shape).map_err(Response::failed)?;
+        let spec = CorruptionSpec::named(kind).map_err(Response::failed)?.with_boundary(Boundary::Reflect);
+        let corruption = spec.build(shape).map_err(Response::failed)?;
         let curve = curve(&*corruption)?;
         stages.push((corruption, LevelSchedule::Curve { curve, start: NOISE_STAGE }));
     }
@@ -110,19 +113,6 @@ pub fn path(shape: Shape, kinds: &[&str]) -> Result<Path, Response> {
 fn curve(corruption: &dyn Corruption) -> Result<Curve, Response> {
     let knots = usual_candidates(corruption, KNOTS).map_err(Response::failed)?;
     Curve::uniform(knots, Interpolation::Linear).map_err(Response::failed)
-}
-
-fn section(kind: &str) -> CorruptionSection {
-    let (largest, boundary) = (None, Boundary::Reflect);
-    match kind {
-        "heat" => CorruptionSection::Heat { largest, floor: 0.0 },
-        "masking" => CorruptionSection::Masking { order: ErasureOrder::Window, softness: 0.0 },
-        "pixelation" => CorruptionSection::Pixelation,
-        "fading" => CorruptionSection::Fading,
-        "decolourisation" => CorruptionSection::Decolourisation { grey: Grey::Mean },
-        "motion" => CorruptionSection::Motion { largest, direction: Direction::Horizontal, boundary },
-        _ => CorruptionSection::Blur { largest, boundary },
-    }
 }
 
 /// A number of the query.

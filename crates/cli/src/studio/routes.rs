@@ -19,7 +19,7 @@ impl Studio {
     fn route(&self, request: &Request) -> Result<Response, Response> {
         let value = match (request.method, request.path.as_str()) {
             (Method::Get, "/api/start") => json!({
-                "pictures": self.pictures.offered(), "corruptions": corrupt::KINDS, "samplers": names().collect::<Vec<_>>(),
+                "pictures": self.pictures.offered(), "corruptions": corrupt::names().collect::<Vec<_>>(), "samplers": names().collect::<Vec<_>>(),
                 "models": self.models.answer(), "version": softdiff::run::build(),
             }),
             (Method::Get, "/api/models") => self.models.answer(),

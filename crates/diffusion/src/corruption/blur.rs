@@ -1,7 +1,34 @@
 //! Gaussian blur with a fixed support and a growing standard deviation.
 
+use super::registry::{BOUNDARY, CorruptionEntry, Parameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing, convolution_matrix};
 use crate::linalg::Matrix;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: Blur::NAME,
+    about: "Gaussian blur, the paper's",
+    parameters: &[LARGEST, BOUNDARY],
+    erases: false,
+    corrupts: true,
+    build: |spec, shape| {
+        let largest = spec.pixels("largest").unwrap_or_else(|| paper_blur(shape));
+        Ok(Box::new(Blur::new(shape, spec.boundary().unwrap_or_default(), largest)?))
+    },
+};
+
+/// The strongest blur of [`Blur`] and [`super::HeatDissipation`].
+pub(super) const LARGEST: Parameter = Parameter {
+    key: "largest",
+    kind: ParameterKind::Pixels,
+    about: "strongest blur in pixels; \"auto\": the paper's 18 for 32x32 and 23 for 64x64, in proportion for other sizes",
+};
+
+/// The paper's strongest blur (appendix, "Blur parameters"): 18 pixels for 32x32 and 23 for 64x64, in proportion for
+/// other sizes.
+pub fn paper_blur(shape: Shape) -> f64 {
+    let side = shape.height.max(shape.width);
+    if side <= 32 { 18.0 * side as f64 / 32.0 } else { 23.0 * side as f64 / 64.0 }
+}
 
 /// Half the support of the paper's kernel: 32 taps to each side for 32x32 (65x65 kernels), 80 for 64x64 (161x161).
 ///
@@ -78,11 +105,7 @@ impl Corruption for Blur {
     }
 
     fn describe(&self) -> String {
-        let boundary = match self.boundary {
-            Boundary::Zero => "zero",
-            Boundary::Reflect => "reflect",
-            Boundary::Periodic => "periodic",
-        };
+        let boundary = self.boundary.name();
         format!("blur(boundary={boundary}, half_support={}, largest={})", self.half_support, self.largest)
     }
 

@@ -16,6 +16,18 @@ pub enum Boundary {
 }
 
 impl Boundary {
+    /// All of them.
+    pub const ALL: [Boundary; 3] = [Boundary::Zero, Boundary::Reflect, Boundary::Periodic];
+
+    /// One word for files and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Boundary::Zero => "zero",
+            Boundary::Reflect => "reflect",
+            Boundary::Periodic => "periodic",
+        }
+    }
+
     /// The pixel of 0..n that stands at `position`, if any.
     fn fold(self, position: i64, n: usize) -> Option<usize> {
         let n = n as i64;

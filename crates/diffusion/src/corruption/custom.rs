@@ -15,6 +15,7 @@
 //! A kernel in one dimension acts along columns and rows; one in two dimensions is taken apart into as many such pairs as
 //! its rank. `out[i][j] = sum kernel[a][b] in[i + a - half][j + b - half]`, the correlation of SciPy.
 
+use super::registry::{CorruptionEntry, Parameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, SharedMap, convolution_matrix};
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors};
@@ -22,6 +23,19 @@ use std::path::Path;
 
 /// Files above this size are refused.
 const LARGEST_FILE: u64 = 256 << 20;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: "custom",
+    about: "towards a linear map of your own",
+    parameters: &[Parameter {
+        key: "map",
+        kind: ParameterKind::File,
+        about: "name a .json or .safetensors file with the map",
+    }],
+    erases: false,
+    corrupts: true,
+    build: |spec, shape| Ok(Box::new(Custom::from_file(shape, Path::new(spec.file("map")))?)),
+};
 
 /// `C = (1 - level) I + level W` for a user's map W.
 ///

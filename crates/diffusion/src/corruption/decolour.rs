@@ -1,7 +1,24 @@
 //! Decolourisation: every pixel's channels move towards its grey.
 
+use super::registry::{CorruptionEntry, Parameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
 use crate::linalg::Matrix;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: Decolourisation::NAME,
+    about: "colours fading to grey",
+    parameters: &[Parameter {
+        key: "grey",
+        kind: ParameterKind::Word(&["mean", "luma"]),
+        about: "mean of the channels, or luma (ITU-R BT.601)",
+    }],
+    erases: false,
+    corrupts: true,
+    build: |spec, shape| {
+        let grey = if spec.word("grey") == "luma" { Grey::Luma } else { Grey::Mean };
+        Ok(Box::new(Decolourisation::new(shape, grey)?))
+    },
+};
 
 /// What grey means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]

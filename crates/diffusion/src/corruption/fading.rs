@@ -1,6 +1,25 @@
 //! The two simplest corruptions: none at all, and fading to black.
 
+use super::registry::CorruptionEntry;
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
+
+pub(super) const IDENTITY: CorruptionEntry = CorruptionEntry {
+    name: "identity",
+    about: "nothing but noise",
+    parameters: &[],
+    erases: false,
+    corrupts: false,
+    build: |_, shape| Ok(Box::new(Unchanged::new(shape))),
+};
+
+pub(super) const FADING: CorruptionEntry = CorruptionEntry {
+    name: "fading",
+    about: "fading to black",
+    parameters: &[],
+    erases: true,
+    corrupts: true,
+    build: |_, shape| Ok(Box::new(Fading::new(shape))),
+};
 
 /// C = I at every level: with growing noise, the variance-exploding diffusion (Soft Diffusion, section 2).
 #[derive(Debug, Clone)]

@@ -1,8 +1,29 @@
 //! Heat dissipation in the cosine basis: the blur of IHDM and of blurring diffusion.
 
+use super::blur::{LARGEST, paper_blur};
+use super::registry::{CorruptionEntry, Parameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing};
 use crate::linalg::Matrix;
 use std::f64::consts::PI;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: HeatDissipation::NAME,
+    about: "heat dissipation, the blur of IHDM",
+    parameters: &[
+        LARGEST,
+        Parameter {
+            key: "floor",
+            kind: ParameterKind::Fraction,
+            about: "least gain of a frequency, from 0 to below 1",
+        },
+    ],
+    erases: false,
+    corrupts: true,
+    build: |spec, shape| {
+        let largest = spec.pixels("largest").unwrap_or_else(|| paper_blur(shape));
+        Ok(Box::new(HeatDissipation::new(shape, largest)?.with_floor(spec.fraction("floor"))?))
+    },
+};
 
 /// The orthonormal cosine basis (DCT-II): row k is basis function k.
 pub fn cosine_basis(n: usize) -> Matrix {

@@ -1,7 +1,46 @@
 //! Masking: pixels are erased one set after the other until nothing is left.
 
+use super::registry::{CorruptionEntry, Parameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
 use crate::random::Stream;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: Masking::NAME,
+    about: "pixels erased one after the other",
+    parameters: &[
+        Parameter {
+            key: "order",
+            kind: ParameterKind::Word(&["window", "spiral", "random", "rows", "columns"]),
+            about: "pixel by pixel: \"spiral\" (a window that shrinks), \"random\"; together: \"window\" (square rings), \
+                    \"rows\", \"columns\"",
+        },
+        Parameter {
+            key: "order_seed",
+            kind: ParameterKind::Seed { of: "order", word: "random" },
+            about: "seed of the random order",
+        },
+        Parameter {
+            key: "softness",
+            kind: ParameterKind::Fraction,
+            about: "part of the range over which a pixel fades, from 0 to below 1",
+        },
+    ],
+    erases: true,
+    corrupts: true,
+    build: |spec, shape| {
+        let order = match spec.word("order") {
+            "spiral" => ErasureOrder::Spiral,
+            "random" => ErasureOrder::Random { seed: spec.seed("order_seed") },
+            "rows" => ErasureOrder::Rows,
+            "columns" => ErasureOrder::Columns,
+            _ => ErasureOrder::Window,
+        };
+        Ok(match spec.fraction("softness") {
+            0.0 => Box::new(Masking::new(shape, order)),
+            softness => Box::new(Masking::soft(shape, order, softness)?),
+        })
+    },
+};
 
 /// In which order pixels are erased. In reverse, how the observed region grows (Soft Diffusion, section 4, "Masking
 /// Diffusion Models").

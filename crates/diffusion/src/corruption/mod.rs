@@ -4,7 +4,7 @@
 //! corruption's own parameter (theta in section 3.3: the standard deviation of a blur, the erased part of a mask); how
 //! it runs with time is the business of [`crate::path`] and [`crate::schedule`].
 //!
-//! A new corruption is one file: its levels, `at` and `derivative`.
+//! A new corruption is one file, its levels, `at`, `derivative` and entry, and one line in [`CORRUPTIONS`].
 
 mod blur;
 mod boundary;
@@ -19,9 +19,10 @@ mod masking;
 mod motion;
 mod norm;
 mod pixelation;
+mod registry;
 mod separable;
 
-pub use blur::{Blur, half_support};
+pub use blur::{Blur, half_support, paper_blur};
 pub use boundary::{Boundary, convolution_matrix};
 pub use composed::Composed;
 pub use custom::Custom;
@@ -34,6 +35,7 @@ pub use masking::{ErasureOrder, Masking};
 pub use motion::{Direction, MotionBlur};
 pub use norm::OperatorNorm;
 pub use pixelation::Pixelation;
+pub use registry::{CORRUPTIONS, CorruptionEntry, CorruptionSpec, Parameter, ParameterKind, ParameterValue};
 
 use crate::curve::{Curve, CurveError};
 use crate::linalg::LinalgError;
@@ -217,6 +219,14 @@ pub enum CorruptionError {
         expected: String,
         /// The images.
         shape: Shape,
+    },
+    /// A name that is not in the registry.
+    #[error("there is no corruption '{name}'; {hint}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        hint: String,
     },
     /// A composition without parts.
     #[error("a composition needs at least one corruption")]

@@ -1,7 +1,33 @@
 //! Motion blur along one axis.
 
+use super::registry::{BOUNDARY, CorruptionEntry, Parameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing, convolution_matrix};
 use crate::linalg::Matrix;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: MotionBlur::NAME,
+    about: "motion blur along one axis",
+    parameters: &[
+        Parameter {
+            key: "largest",
+            kind: ParameterKind::Pixels,
+            about: "longest motion in pixels; \"auto\": half the side",
+        },
+        Parameter {
+            key: "direction",
+            kind: ParameterKind::Word(&["horizontal", "vertical"]),
+            about: "the axis of the motion",
+        },
+        BOUNDARY,
+    ],
+    erases: false,
+    corrupts: true,
+    build: |spec, shape| {
+        let longest = spec.pixels("largest").unwrap_or(shape.height.max(shape.width) as f64 / 2.0);
+        let direction = if spec.word("direction") == "vertical" { Direction::Vertical } else { Direction::Horizontal };
+        Ok(Box::new(MotionBlur::new(shape, direction, spec.boundary().unwrap_or_default(), longest)?))
+    },
+};
 
 /// The axis of a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

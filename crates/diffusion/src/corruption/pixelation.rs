@@ -1,7 +1,17 @@
 //! Pixelation: averages over ever larger blocks, that is, downsampling seen at full size.
 
+use super::registry::CorruptionEntry;
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
 use crate::linalg::Matrix;
+
+pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
+    name: "pixelation",
+    about: "averages over ever larger blocks: downsampling",
+    parameters: &[],
+    erases: false,
+    corrupts: true,
+    build: |_, shape| Ok(Box::new(Pixelation::new(shape))),
+};
 
 /// Averages over blocks of side 2^level; between whole levels the two one-dimensional averages are mixed linearly.
 ///

@@ -372,6 +372,15 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// "a", "a or b", "a, b or c".
+pub(super) fn either(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [rest @ .., last] => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
 fn number(node: &Node) -> Option<f64> {
     match node.value {
         Value::Number(value) => Some(value),

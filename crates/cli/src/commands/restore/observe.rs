@@ -2,7 +2,7 @@
 
 use super::task::{Kind, Task, TaskFlags, fitted, with_channels};
 use crate::diagnostics::Failure;
-use softdiff::corruption::{Boundary, Direction, Grey, Shape};
+use softdiff::corruption::{Boundary, CorruptionSpec, Grey, ParameterValue, Shape};
 use softdiff::image::{from_unit, to_unit};
 use softdiff::model::Model;
 use softdiff::random::Stream;
@@ -141,13 +141,8 @@ impl TaskFlags {
                     }
                     _ => blur_deviation(shape, &values, noise)?,
                 };
-                let section = self.corruption(model, level, clean);
-                let boundary = match section {
-                    CorruptionSection::Blur { boundary, .. } | CorruptionSection::Motion { boundary, .. } => {
-                        Some(boundary)
-                    }
-                    _ => None,
-                };
+                let section = self.corruption(model, level, clean)?;
+                let boundary = section.boundary();
                 let map = section.build(shape)?.at(level)?;
                 let name = if self.corruption == Some(Kind::Custom) { "undo a map" } else { "deblur" };
                 let observation = Observation::new(shape, map, noise, values)?;
@@ -160,33 +155,32 @@ impl TaskFlags {
     ///
     /// A picture `degraded_here` was blurred by the model's own blur. Any other was blurred by another program, and those
     /// mirror the image at its border or repeat its outer pixels, which is much the same.
-    fn corruption(&self, model: &Model, level: f64, degraded_here: bool) -> CorruptionSection {
+    fn corruption(&self, model: &Model, level: f64, degraded_here: bool) -> Result<CorruptionSpec, Failure> {
+        let named = |kind: Kind| match kind {
+            Kind::Heat => "heat",
+            Kind::Motion => "motion",
+            Kind::Custom => "custom",
+            _ => "blur",
+        };
+        let own = model.recipe.path.corruption().and_then(CorruptionSection::spec);
         let asked = self.boundary.map(Boundary::from);
-        let boundary = |own: Boundary| asked.unwrap_or(if degraded_here { own } else { Boundary::Reflect });
-        let largest = Some(level.max(f64::MIN_POSITIVE));
-        let down = self.vertical.then_some(Direction::Vertical);
-        match (self.corruption, model.recipe.path.corruption()) {
-            (Some(Kind::Heat), _) => CorruptionSection::Heat { largest, floor: 0.0 },
-            (Some(Kind::Motion), _) => CorruptionSection::Motion {
-                largest,
-                direction: down.unwrap_or(Direction::Horizontal),
-                boundary: boundary(Boundary::Reflect),
-            },
-            (Some(Kind::Custom), _) => {
-                let map = self.map.as_deref().unwrap_or("".as_ref());
-                CorruptionSection::Custom { map: map.to_string_lossy().into_owned() }
-            }
-            (None, Some(CorruptionSection::Blur { boundary: own, .. })) => {
-                CorruptionSection::Blur { largest, boundary: boundary(*own) }
-            }
+        let boundary = |own: Option<Boundary>| {
+            asked.unwrap_or(own.filter(|_| degraded_here).unwrap_or(Boundary::Reflect))
+        };
+        let spec = match (self.corruption, own) {
+            (Some(kind), _) => CorruptionSpec::named(named(kind))?.with_boundary(boundary(None)),
             // Heat mirrors the image at its border.
-            (None, Some(CorruptionSection::Heat { floor, .. })) if boundary(Boundary::Reflect) == Boundary::Reflect => {
-                CorruptionSection::Heat { largest, floor: *floor }
+            (None, Some(own)) if own.name() == "heat" && boundary(None) == Boundary::Reflect => own.clone(),
+            (None, Some(own)) if matches!(own.name(), "blur" | "motion") => {
+                own.clone().with_boundary(boundary(own.boundary()))
             }
-            (None, Some(CorruptionSection::Motion { direction, boundary: own, .. })) => {
-                CorruptionSection::Motion { largest, direction: down.unwrap_or(*direction), boundary: boundary(*own) }
-            }
-            _ => CorruptionSection::Blur { largest, boundary: boundary(Boundary::Reflect) },
-        }
+            _ => CorruptionSpec::default().with_boundary(boundary(None)),
+        };
+        let spec = match &self.map {
+            Some(map) => spec.with("map", ParameterValue::File(map.to_string_lossy().into_owned())),
+            None => spec,
+        };
+        let spec = if self.vertical { spec.with("direction", ParameterValue::Word("vertical")) } else { spec };
+        Ok(spec.with_largest(level.max(f64::MIN_POSITIVE)))
     }
 }

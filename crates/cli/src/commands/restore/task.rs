@@ -110,7 +110,7 @@ impl TaskFlags {
             Some(_) => deblur,
         };
         let moves = match self.corruption {
-            None => matches!(own, Some(CorruptionSection::Motion { .. })),
+            None => own.is_some_and(|own| own.kind() == "motion"),
             kind => kind == Some(Kind::Motion),
         };
         let edged = match self.corruption {

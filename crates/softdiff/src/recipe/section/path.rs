@@ -79,7 +79,7 @@ impl PathSection {
     pub fn is_scale(&self) -> bool {
         match self {
             PathSection::Blurring => false,
-            path => path.corruption().is_none_or(|corruption| *corruption == CorruptionSection::Fading),
+            path => path.corruption().is_none_or(|corruption| corruption.kind() == "fading"),
         }
     }
 
