@@ -3,12 +3,13 @@
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use softdiff::recipe::{BUILTIN, Recipe};
+use softdiff::recipe::{BUILTIN, KeyInfo, Recipe, keys};
 
 const EXAMPLE: &str = "\
 Example: begin with a built-in recipe, change it, and see whether it is sound
   softdiff recipe list
   softdiff recipe show cifar10-blur > mine.toml
+  softdiff recipe keys train
   softdiff recipe check mine.toml --set train.batch=64";
 
 /// Show the built-in recipes, or check one's own.
@@ -38,6 +39,12 @@ enum Verb {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
+    /// List the keys of recipes with their defaults and what they mean.
+    #[command(after_help = "Example: all of them, or those of a section\n  softdiff recipe keys\n  softdiff recipe keys train")]
+    Keys {
+        /// A section, such as train or path.corruption.
+        section: Option<String>,
+    },
     /// Check a recipe for errors; lists all of them and exits with 2 if there are any.
     #[command(after_help = "Example:\n  softdiff recipe check mine.toml")]
     Check {
@@ -55,6 +62,7 @@ impl RecipeVerb {
         match self.verb {
             Verb::List => list(json),
             Verb::Show { recipe, resolved, set } => show(&recipe, resolved || !set.is_empty(), &set, json)?,
+            Verb::Keys { section } => list_keys(section.as_deref(), json)?,
             Verb::Check { recipe, set } => {
                 let sound = Recipe::open(&recipe, &set)?;
                 if json {
@@ -76,6 +84,38 @@ fn list(json: bool) {
     }
     let width = BUILTIN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     BUILTIN.iter().for_each(|(name, text)| println!("{name:<width$}  {}", what(text)));
+}
+
+fn list_keys(section: Option<&str>, json: bool) -> Result<(), Failure> {
+    let all = keys();
+    if let Some(section) = section
+        && !all.iter().any(|key| key.section == section)
+    {
+        let mut sections: Vec<&str> = all.iter().map(|key| key.section).collect();
+        sections.dedup();
+        let failure = Failure::new(format!("a recipe has no section {section:?}"));
+        return Err(failure.hint(format!("give one of {}", sections.join(", "))));
+    }
+    let chosen: Vec<&KeyInfo> = all.iter().filter(|key| section.is_none_or(|section| key.section == section)).collect();
+    if json {
+        let facts = chosen.iter().map(|key| {
+            json!({ "section": key.section, "key": key.name, "kinds": key.only, "default": key.default,
+                    "expected": key.expected, "about": key.about })
+        });
+        println!("{}", json!({ "keys": facts.collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let mut current = "";
+    for key in chosen {
+        if key.section != current {
+            println!("{}[{}]", if current.is_empty() { "" } else { "\n" }, key.section);
+            current = key.section;
+        }
+        let default = if key.default.is_empty() { String::new() } else { format!(" = {}", key.default) };
+        let only = if key.only.is_empty() { String::new() } else { format!(" ({} only)", key.only.join(", ")) };
+        println!("{}{default}{only}\n    {}\n    {}", key.name, key.about, key.expected);
+    }
+    Ok(())
 }
 
 fn show(name: &str, resolved: bool, sets: &[String], json: bool) -> Result<(), Failure> {

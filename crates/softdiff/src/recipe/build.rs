@@ -173,7 +173,7 @@ impl Recipe {
             KnotMethod::Even => {
                 Ok(Curve::uniform(usual_candidates(corruption, section.knots)?, section.interpolation)?)
             }
-            _ => Err(BuildError::NeedsSchedule { method: section.method_name() }),
+            _ => Err(BuildError::NeedsSchedule { method: section.method.name() }),
         }
     }
 }

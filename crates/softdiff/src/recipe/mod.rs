@@ -4,13 +4,14 @@
 //! a caret. Only sound recipes come out. [`Recipe::to_toml`] writes one with every key explicit, which is a run's
 //! `config.toml`; it reads back as the same recipe. The rest turns sections into the library's own types.
 //!
-//! The keys are in the tables of the sections: [`DataSection`], [`PathSection`], [`CorruptionSection`],
+//! The keys are declared in the sections, each once: [`DataSection`], [`PathSection`], [`CorruptionSection`],
 //! [`ScheduleSection`], [`PriorSection`], [`NetworkSection`], [`TrainSection`], [`CheckpointSection`], [`PreviewSection`],
-//! [`SampleSection`]; `[objective]` is [`Objective`].
+//! [`SampleSection`]; `[objective]` is [`Objective`]. [`keys()`] lists them, as does `softdiff recipe keys`.
 
 mod build;
 mod builtin;
 mod document;
+mod keys;
 mod open;
 mod problem;
 mod reader;
@@ -20,6 +21,7 @@ mod writer;
 pub use build::BuildError;
 pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
+pub use keys::{KeyInfo, all as keys};
 pub use problem::{Problem, RecipeError};
 pub use section::{
     CheckpointSection, CorruptionPart, CorruptionSection, DataSection, Grid, KnotMethod, MATCHED_KNOTS, NetworkSection,

@@ -33,7 +33,7 @@ impl Range {
             }
     }
 
-    fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             Range::Positive => "a number above 0",
             Range::FromZero => "a number from 0 on",
@@ -104,6 +104,12 @@ impl<'a> Reader<'a> {
     fn get(&self, key: &'static str) -> Option<&'a Node> {
         self.asked.borrow_mut().push(key);
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// The word of a key, without asking for it.
+    pub fn peek(&self, key: &str) -> Option<&'a str> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        if let Value::Text(text) = &entry.node.value { Some(text) } else { None }
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -400,7 +406,7 @@ fn whole(node: &Node, range: &RangeInclusive<u64>) -> Option<u64> {
     range.contains(&value).then_some(value)
 }
 
-fn whole_words(range: &RangeInclusive<u64>) -> String {
+pub(super) fn whole_words(range: &RangeInclusive<u64>) -> String {
     match (range.start(), range.end()) {
         (low, high) if *high == i64::MAX as u64 => format!("a whole number from {low} on"),
         (low, high) => format!("a whole number from {low} to {high}"),

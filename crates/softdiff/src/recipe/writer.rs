@@ -65,6 +65,12 @@ impl<T: ToToml> ToToml for Option<T> {
     }
 }
 
+impl<T: ToToml> ToToml for Vec<T> {
+    fn to_toml(&self) -> String {
+        self.as_slice().to_toml()
+    }
+}
+
 impl<T: ToToml> ToToml for [T] {
     fn to_toml(&self) -> String {
         let items: Vec<String> = self.iter().map(ToToml::to_toml).collect();

@@ -105,7 +105,7 @@ impl Scene<'_> {
             if *name == names[0] || needs_scale(name) {
                 continue;
             }
-            let sampler = by_name(name, &model.recipe.sample.options)?;
+            let sampler = by_name(name, &model.recipe.sample.options())?;
             rows.extend(sample(&model.path, &*sampler, denoiser, model.starts(&seeds), &seeds, sampling)?);
             names.push(name.to_owned());
         }
@@ -158,7 +158,7 @@ impl Scene<'_> {
         let seeds: Vec<u64> = (0..count as u64).collect();
         let mut series = Vec::new();
         for (index, name) in names.iter().enumerate() {
-            let other = by_name(name, &model.recipe.sample.options)?;
+            let other = by_name(name, &model.recipe.sample.options())?;
             let sampler = if index == 0 { own } else { &*other };
             let mut points = Vec::new();
             for (done, &steps) in STEPS.iter().enumerate() {

@@ -170,7 +170,7 @@ impl Prepared {
             Some(every) => Some(Preview {
                 every,
                 images: preview.images,
-                sampler: by_name(&preview.sampler, &sample.options)?,
+                sampler: by_name(&preview.sampler, &sample.options())?,
                 sampling: sample.sampling_in(preview.steps)?,
             }),
             None => None,

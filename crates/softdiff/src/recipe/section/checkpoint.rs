@@ -2,37 +2,28 @@
 
 use super::UNLIMITED;
 use crate::checkpoint::{Better, Retention};
+use crate::recipe::keys::{Size, Text, Whole, WholeOrOff, section};
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::Writer;
 
 /// Metrics of which more is better; of all others, such as FID, less.
 const HIGHER: [&str; 6] = ["psnr", "ssim", "precision", "recall", "coverage", "inception-score"];
 
-/// `[checkpoint]`.
-///
-/// | key | default | meaning |
-/// |---|---|---|
-/// | `every` | `10_000` | steps between two |
-/// | `keep_last` | `3` | the newest so many stay |
-/// | `keep_every` | `false` | those at multiples of so many steps stay too |
-/// | `keep_best` | `1` | the best by the metric stays too: 0 or 1 |
-/// | `metric` | `"fid"` | what decides: `"fid"`, which needs the Inception network, or `"sliced-wasserstein"` |
-/// | `images` | `1000` | images to measure it on, at least 2 |
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct CheckpointSection {
-    pub every: u64,
-    pub keep_last: usize,
-    pub keep_every: Option<u64>,
-    pub keep_best: usize,
-    pub metric: String,
-    pub images: usize,
+section! {
+    /// `[checkpoint]`.
+    pub struct CheckpointSection in "checkpoint" () {
+        every: u64 = 10_000, Whole(1..=UNLIMITED), "steps between two";
+        keep_last: usize = 3, Size(1..=1_000_000), "the newest so many stay";
+        keep_every: Option<u64> = None, WholeOrOff(1..=UNLIMITED), "those at multiples of so many steps stay too";
+        keep_best: usize = 1, Size(0..=1), "the best by the metric stays too: 0 or 1";
+        metric: String = "fid".to_owned(), Text(), "what decides which is best: \"fid\", which needs the Inception network, or \"sliced-wasserstein\"";
+        images: usize = 1000, Size(2..=1_000_000), "images to measure it on";
+    }
 }
 
 impl Default for CheckpointSection {
     fn default() -> Self {
-        let metric = "fid".to_owned();
-        CheckpointSection { every: 10_000, keep_last: 3, keep_every: None, keep_best: 1, metric, images: 1000 }
+        Self::defaults()
     }
 }
 
@@ -44,26 +35,12 @@ impl CheckpointSection {
     }
 
     pub(in crate::recipe) fn read(r: &Reader) -> Self {
-        let usual = CheckpointSection::default();
-        let section = CheckpointSection {
-            every: r.whole("every", 1..=UNLIMITED).unwrap_or(usual.every),
-            keep_last: r.size("keep_last", 1..=1_000_000).unwrap_or(usual.keep_last),
-            keep_every: r.whole_or_off("keep_every", 1..=UNLIMITED).unwrap_or(usual.keep_every),
-            keep_best: r.size("keep_best", 0..=1).unwrap_or(usual.keep_best),
-            metric: r.text("metric").unwrap_or(usual.metric),
-            images: r.size("images", 2..=1_000_000).unwrap_or(usual.images),
-        };
+        let section = Self::read_keys(r, Self::defaults());
         r.finish();
         section
     }
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
-        w.section("checkpoint");
-        w.value("every", &self.every);
-        w.value("keep_last", &self.keep_last);
-        w.value("keep_every", &self.keep_every);
-        w.value("keep_best", &self.keep_best);
-        w.value("metric", &self.metric);
-        w.value("images", &self.images);
+        self.write_keys(w, &[]);
     }
 }

@@ -5,6 +5,7 @@ use super::composed::{self, CorruptionPart};
 use crate::corruption::{
     CORRUPTIONS, Corruption, CorruptionEntry, CorruptionError, CorruptionSpec, ParameterKind, ParameterValue, Shape,
 };
+use crate::recipe::keys::{self, KeyInfo};
 use crate::recipe::reader::{Range, Reader, either};
 use crate::recipe::writer::Writer;
 
@@ -80,6 +81,28 @@ impl CorruptionSection {
         section
     }
 
+    /// What its keys are.
+    pub(in crate::recipe) fn describe() -> Vec<KeyInfo> {
+        let kinds: Vec<&str> = entries().map(|entry| entry.name).chain([COMPOSED]).collect();
+        let section = "path.corruption";
+        let about = "which corruption; composed has [[path.corruption.parts]], one after the other";
+        let expected = either(&kinds);
+        let mut keys =
+            vec![KeyInfo { section, name: "kind", only: vec![], default: "\"blur\"".to_owned(), expected, about }];
+        for (entry, parameter) in entries().flat_map(|entry| entry.parameters.iter().map(move |p| (entry, p))) {
+            let (default, expected) = match parameter.kind {
+                ParameterKind::Pixels => ("\"auto\"".to_owned(), format!("{}, or auto", Range::Positive.words())),
+                ParameterKind::Fraction => ("0.0".to_owned(), Range::BelowOne.words().to_owned()),
+                ParameterKind::Word(words) => (format!("\"{}\"", words[0]), either(words)),
+                ParameterKind::Seed { of, word } => ("0".to_owned(), format!("a whole number, with {of} {word}")),
+                ParameterKind::File => (String::new(), "a file".to_owned()),
+            };
+            let (name, about, only) = (parameter.key, parameter.about, vec![entry.name]);
+            keys.push(KeyInfo { section, name, only, default, expected, about });
+        }
+        keys
+    }
+
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
         w.section("path.corruption");
         self.write_keys(w);
@@ -121,21 +144,15 @@ fn read_parameters(r: &Reader, entry: &'static CorruptionEntry) -> CorruptionSpe
 
 /// Refuses the parameters of other corruptions.
 fn refuse_others(r: &Reader, kind: &str) {
-    let mut owners: Vec<(&'static str, Vec<&str>, String)> = vec![("parts", vec![COMPOSED], String::new())];
+    let mut owners = vec![("parts", vec![COMPOSED], String::new())];
     for (entry, parameter) in entries().flat_map(|entry| entry.parameters.iter().map(move |p| (entry, p))) {
         let condition = match parameter.kind {
             ParameterKind::Seed { of, word } => format!(" with {of} {word}"),
             _ => String::new(),
         };
-        match owners.iter_mut().find(|(key, ..)| *key == parameter.key) {
-            Some((_, kinds, _)) => kinds.push(entry.name),
-            None => owners.push((parameter.key, vec![entry.name], condition)),
-        }
+        keys::own(&mut owners, parameter.key, entry.name, condition);
     }
-    let words = owners.iter().map(|(key, kinds, condition)| (*key, format!("kind {}{condition}", either(kinds))));
-    let words: Vec<(&'static str, String)> = words.collect();
-    let words: Vec<(&'static str, &str)> = words.iter().map(|(key, owner)| (*key, owner.as_str())).collect();
-    r.refuse(&format!("kind \"{kind}\""), &words);
+    keys::refuse_others(r, "kind", kind, &owners);
 }
 
 fn write_parameters(spec: &CorruptionSpec, w: &mut Writer) {

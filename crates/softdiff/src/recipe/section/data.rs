@@ -2,6 +2,7 @@
 
 use super::UNLIMITED;
 use crate::data::{Crop, Exif, Flip, LoadOptions, OnBad, Split, Transform};
+use crate::recipe::keys::{Flag, Key, Required, SizeOrOff, Word, section};
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::Writer;
 
@@ -10,31 +11,38 @@ const CHANNELS: [(&str, Option<usize>); 3] = [("auto", None), ("grey", Some(1)),
 const ON_BAD: [(&str, OnBad); 2] = [("fail", OnBad::Fail), ("skip", OnBad::Skip)];
 const AUTO: &str = "auto";
 
-/// `[data]`.
-///
-/// | key | default | meaning |
-/// |---|---|---|
-/// | `source` | required | a folder, archive or file of pictures, or `embedded:fashion-mnist` |
-/// | `split` | `"train"` | `"train"`, `"test"` or `"all"` |
-/// | `size` | `false` | side in pixels to resize to, 1 to 8192; false keeps the size |
-/// | `crop` | `"auto"` | the part kept before resizing: `"none"` (all), `"centre"`, `"celeba"`, or a size like `"140x140"`; `"auto"` is `"centre"` with a `size`, else `"none"`, as for `softdiff data prepare` |
-/// | `channels` | `"auto"` | `"grey"`, `"rgb"`, or what the pictures have |
-/// | `mirror` | `true` | mirror pictures left to right at random |
-/// | `limit` | `false` | only the first so many |
-/// | `on_bad` | `"fail"` | `"fail"` or `"skip"` pictures that cannot be read |
-/// | `exif` | `true` | turn pictures upright as their EXIF orientation says; `false` takes them as stored, as do runs saved before this key existed |
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub struct DataSection {
-    pub source: String,
-    pub split: Split,
-    pub size: Option<usize>,
-    pub crop: Option<Crop>,
-    pub channels: Option<usize>,
-    pub mirror: bool,
-    pub limit: Option<usize>,
-    pub on_bad: OnBad,
-    pub exif: bool,
+section! {
+    /// `[data]`.
+    pub struct DataSection in "data" () {
+        source: String = String::new(), Required("name a folder, archive or file of pictures, or \"embedded:fashion-mnist\""), "where the images come from";
+        split: Split = Split::default(), Word(&SPLITS), "which part of a data set";
+        size: Option<usize> = None, SizeOrOff(1..=8192), "side in pixels to resize to; false keeps the size";
+        crop: Option<Crop> = None, CropKey, "the part kept before resizing: \"none\" (all), \"centre\", \"celeba\", or a size like \"140x140\"; \"auto\" is \"centre\" with a size, else \"none\", as for softdiff data prepare";
+        channels: Option<usize> = None, Word(&CHANNELS), "\"auto\" keeps what the images have";
+        mirror: bool = true, Flag(), "mirror images left to right at random";
+        limit: Option<usize> = None, SizeOrOff(1..=UNLIMITED), "only the first so many";
+        on_bad: OnBad = OnBad::default(), Word(&ON_BAD), "what to do with images that cannot be read";
+        exif: bool = true, Flag(), "turn images upright as their EXIF orientation says; false takes them as stored, as do runs saved before this key existed";
+    }
+}
+
+/// A crop, or "auto".
+struct CropKey;
+
+impl Key<Option<Crop>> for CropKey {
+    fn read(&self, r: &Reader, key: &'static str, usual: Option<Crop>) -> Option<Crop> {
+        let text = r.text(key).filter(|text| text != AUTO);
+        let Some(text) = text else { return usual };
+        text.parse().map_err(|expected: String| {
+            r.problem(key, format!("{} is {}", r.full(key), softdiff_data::quote::quote(&text)), expected);
+        }).ok()
+    }
+    fn write(&self, w: &mut Writer, key: &str, value: &Option<Crop>) {
+        w.value(key, &value.map_or(AUTO.to_owned(), |crop| crop.to_string()));
+    }
+    fn expected(&self) -> String {
+        "auto, none, centre, celeba or a size like 140x140".to_owned()
+    }
 }
 
 impl DataSection {
@@ -52,39 +60,12 @@ impl DataSection {
     }
 
     pub(in crate::recipe) fn read(r: &Reader) -> Self {
-        let crop = r.text("crop").filter(|text| text != AUTO).and_then(|text| match text.parse::<Crop>() {
-            Ok(crop) => Some(crop),
-            Err(expected) => {
-                r.problem("crop", format!("{} is {}", r.full("crop"), softdiff_data::quote::quote(&text)), expected);
-                None
-            }
-        });
-        let off = |value: Option<Option<u64>>| value.flatten().and_then(|value| usize::try_from(value).ok());
-        let section = DataSection {
-            source: r.required("source", "name a folder, archive or file of pictures, or \"embedded:fashion-mnist\""),
-            split: r.choice("split", &SPLITS).unwrap_or_default(),
-            size: off(r.whole_or_off("size", 1..=8192)),
-            crop,
-            channels: r.choice("channels", &CHANNELS).flatten(),
-            mirror: r.flag("mirror").unwrap_or(true),
-            limit: off(r.whole_or_off("limit", 1..=UNLIMITED)),
-            on_bad: r.choice("on_bad", &ON_BAD).unwrap_or_default(),
-            exif: r.flag("exif").unwrap_or(true),
-        };
+        let section = Self::read_keys(r, Self::defaults());
         r.finish();
         section
     }
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
-        w.section("data");
-        w.value("source", &self.source);
-        w.word("split", &SPLITS, &self.split);
-        w.value("size", &self.size);
-        w.value("crop", &self.crop.map_or(AUTO.to_owned(), |crop| crop.to_string()));
-        w.word("channels", &CHANNELS, &self.channels);
-        w.value("mirror", &self.mirror);
-        w.value("limit", &self.limit);
-        w.word("on_bad", &ON_BAD, &self.on_bad);
-        w.value("exif", &self.exif);
+        self.write_keys(w, &[]);
     }
 }

@@ -25,7 +25,7 @@ pub use sample::{Grid, SampleSection, Weights};
 pub use schedule::{KnotMethod, MATCHED_KNOTS, ScheduleSection};
 pub use train::{TrainPrecision, TrainSection};
 
-pub(super) use objective::{read as read_objective, write as write_objective};
+pub(super) use objective::{ObjectiveSection, read as read_objective, write as write_objective};
 
 /// Counts without a limit of their own: TOML's integers end here.
 const UNLIMITED: u64 = i64::MAX as u64;

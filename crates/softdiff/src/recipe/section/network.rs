@@ -3,10 +3,11 @@
 use super::PathSection;
 use crate::corruption::Shape;
 use crate::network::{Embedding, TimeInput, UNetConfig};
+use crate::recipe::keys::{Flag, Key, Number, Size, Sizes, Word, section};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
 
-/// What the network is told of the time.
+/// What the network is conditioned on besides the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeCondition {
     /// The time itself.
@@ -37,78 +38,89 @@ pub enum Preset {
 const PRESETS: [(&str, Preset); 3] =
     [("small", Preset::Small), ("ncsnpp-cifar10", Preset::NcsnppCifar10), ("ncsnpp-celeba64", Preset::NcsnppCeleba64)];
 
-/// `[network]`: a preset, and what differs from it. See [`UNetConfig`] for the fields.
-///
-/// | key | default | meaning |
-/// |---|---|---|
-/// | `preset` | `"ncsnpp-cifar10"` | `"small"`, `"ncsnpp-cifar10"` or `"ncsnpp-celeba64"` |
-/// | `channels` | of the preset | features of the first level, a multiple of 4 |
-/// | `multipliers` | | features of each level in units of `channels` |
-/// | `blocks` | | residual blocks per level |
-/// | `attention` | | sides at which attention follows each block |
-/// | `middle_attention` | | attention in the middle |
-/// | `embedding` | | `"fourier"` or `"positional"` |
-/// | `fourier_scale` | `16` | deviation of the Fourier frequencies |
-/// | `dropout` | | from 0 to below 1 |
-/// | `pyramid` | | feed the downsampled image to every level |
-/// | `fir` | | four taps of the resampling filter |
-/// | `unit_range` | `true` | map images from [0, 1] to [-1, 1] first |
-/// | `condition` | `"time"` | what the network is told besides the image; with path "ve" also `"log-sigma"` or `"noise-index"` (of 1000 levels), as score_sde's networks with Fourier and positional embedding: for `train.from` an imported one |
-/// | `mask_channel` | `false` | show the network, as one more channel, what the corruption leaves of a white image: the mask of a masking |
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub struct NetworkSection {
-    pub preset: Preset,
-    pub channels: usize,
-    pub multipliers: Vec<usize>,
-    pub blocks: usize,
-    pub attention: Vec<usize>,
-    pub middle_attention: bool,
-    pub embedding: Embedding,
-    pub dropout: f64,
-    pub pyramid: bool,
-    pub fir: [f64; 4],
-    pub unit_range: bool,
-    pub condition: TimeCondition,
-    pub mask_channel: bool,
+section! {
+    /// `[network]`: a preset, and what differs from it. See [`UNetConfig`] for the fields.
+    pub struct NetworkSection in "network" (preset: Preset, usual: UNetConfig) {
+        preset: Preset = preset, Word(&PRESETS), "where the other defaults come from";
+        channels: usize = usual.channels, Size(4..=4096), "features of the first level, a multiple of 4";
+        multipliers: Vec<usize> = usual.multipliers, Sizes(1..=64, 16), "features of each level in units of channels";
+        blocks: usize = usual.blocks, Size(1..=64), "residual blocks per level";
+        attention: Vec<usize> = usual.attention, Sizes(1..=8192, 16), "sides at which attention follows each block";
+        middle_attention: bool = usual.middle_attention, Flag(), "attention in the middle";
+        embedding: Embedding = usual.embedding, EmbeddingKey, "of the time; fourier_scale is the standard deviation of the Fourier frequencies";
+        dropout: f64 = usual.dropout, Number(Range::BelowOne), "share of features dropped in training";
+        pyramid: bool = usual.pyramid, Flag(), "feed the downsampled image to every level";
+        fir: [f64; 4] = usual.fir, FirKey, "taps of the resampling filter";
+        unit_range: bool = usual.unit_range, Flag(), "map images from [0, 1] to [-1, 1] first";
+        condition: TimeCondition = TimeCondition::Time, Word(&CONDITIONS), "what the network is conditioned on besides the image; with path \"ve\" also \"log-sigma\" or \"noise-index\" (of 1000 levels), as score_sde's networks with Fourier and positional embedding: for train.from an imported one", unless_default;
+        mask_channel: bool = false, Flag(), "show the network, as one more channel, what the corruption leaves of a white image: the mask of a masking", unless_default;
+    }
+}
+
+/// `embedding` and `fourier_scale`.
+struct EmbeddingKey;
+
+impl Key<Embedding> for EmbeddingKey {
+    fn read(&self, r: &Reader, key: &'static str, usual: Embedding) -> Embedding {
+        let fourier = matches!(usual, Embedding::Fourier { .. });
+        let fourier = r.choice(key, &[("fourier", true), ("positional", false)]).unwrap_or(fourier);
+        if fourier {
+            return Embedding::Fourier { scale: r.number("fourier_scale", Range::Positive).unwrap_or(16.0) };
+        }
+        r.refuse("embedding \"positional\"", &[("fourier_scale", "embedding fourier")]);
+        Embedding::Positional
+    }
+
+    fn write(&self, w: &mut Writer, key: &str, embedding: &Embedding) {
+        match embedding {
+            Embedding::Fourier { scale } => {
+                w.value(key, "fourier");
+                w.value("fourier_scale", scale);
+            }
+            Embedding::Positional => w.value(key, "positional"),
+        }
+    }
+
+    fn expected(&self) -> String {
+        "fourier or positional".to_owned()
+    }
+}
+
+/// Four taps.
+struct FirKey;
+
+impl Key<[f64; 4]> for FirKey {
+    fn read(&self, r: &Reader, key: &'static str, usual: [f64; 4]) -> [f64; 4] {
+        let Some(taps) = r.numbers(key, Range::FromZero, 4) else { return usual };
+        let sum: f64 = taps.iter().sum();
+        match <[f64; 4]>::try_from(taps) {
+            Ok(taps) if sum > 0.0 && sum.is_finite() => taps,
+            _ => {
+                let hint = "give four numbers from 0 on, not all 0, such as [1, 3, 3, 1]";
+                r.problem(key, "network.fir is no filter", hint);
+                usual
+            }
+        }
+    }
+
+    fn write(&self, w: &mut Writer, key: &str, taps: &[f64; 4]) {
+        w.value(key, taps.as_slice());
+    }
+
+    fn expected(&self) -> String {
+        "four numbers from 0 on, not all 0".to_owned()
+    }
 }
 
 impl NetworkSection {
     /// A preset as it is.
     pub fn preset(preset: Preset) -> Self {
-        let UNetConfig {
-            channels,
-            multipliers,
-            blocks,
-            attention,
-            middle_attention,
-            embedding,
-            dropout,
-            pyramid,
-            fir,
-            unit_range,
-            mask_channel,
-            ..
-        } = match preset {
+        let usual = match preset {
             Preset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
             Preset::NcsnppCifar10 => UNetConfig::ncsnpp_cifar10(),
             Preset::NcsnppCeleba64 => UNetConfig::ncsnpp_celeba64(),
         };
-        NetworkSection {
-            preset,
-            channels,
-            multipliers,
-            blocks,
-            attention,
-            middle_attention,
-            embedding,
-            dropout,
-            pyramid,
-            fir,
-            unit_range,
-            condition: TimeCondition::Time,
-            mask_channel,
-        }
+        Self::defaults(preset, usual)
     }
 
     /// The network for square images of `shape` on `path`.
@@ -141,28 +153,9 @@ impl NetworkSection {
     }
 
     pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Self {
-        let usual = Self::preset(r.choice("preset", &PRESETS).unwrap_or(Preset::NcsnppCifar10));
-        let fourier = matches!(usual.embedding, Embedding::Fourier { .. });
-        let embedding = match r.choice("embedding", &[("fourier", true), ("positional", false)]).unwrap_or(fourier) {
-            true => Embedding::Fourier { scale: r.number("fourier_scale", Range::Positive).unwrap_or(16.0) },
-            false => Embedding::Positional,
-        };
-        r.refuse("embedding \"positional\"", &[("fourier_scale", "embedding fourier")]);
-        let section = NetworkSection {
-            preset: usual.preset,
-            channels: r.size("channels", 4..=4096).unwrap_or(usual.channels),
-            multipliers: r.sizes("multipliers", 1..=64, 16).unwrap_or(usual.multipliers),
-            blocks: r.size("blocks", 1..=64).unwrap_or(usual.blocks),
-            attention: r.sizes("attention", 1..=8192, 16).unwrap_or(usual.attention),
-            middle_attention: r.flag("middle_attention").unwrap_or(usual.middle_attention),
-            embedding,
-            dropout: r.number("dropout", Range::BelowOne).unwrap_or(usual.dropout),
-            pyramid: r.flag("pyramid").unwrap_or(usual.pyramid),
-            fir: read_fir(r).unwrap_or(usual.fir),
-            unit_range: r.flag("unit_range").unwrap_or(usual.unit_range),
-            condition: r.choice("condition", &CONDITIONS).unwrap_or_default(),
-            mask_channel: r.flag("mask_channel").unwrap_or(usual.mask_channel),
-        };
+        let named = r.peek("preset").and_then(|name| PRESETS.iter().find(|(known, _)| *known == name));
+        let usual = Self::preset(named.map_or(Preset::NcsnppCifar10, |(_, preset)| *preset));
+        let section = Self::read_keys(r, usual);
         if section.condition != TimeCondition::Time && !matches!(path, PathSection::Ve { .. }) {
             let message = "network.condition is for path.kind \"ve\", whose noise is geometric in time";
             r.problem("condition", message, "remove it, or choose path.kind ve");
@@ -183,47 +176,6 @@ impl NetworkSection {
     }
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
-        w.section("network");
-        w.word("preset", &PRESETS, &self.preset);
-        w.value("channels", &self.channels);
-        w.value("multipliers", self.multipliers.as_slice());
-        w.value("blocks", &self.blocks);
-        w.value("attention", self.attention.as_slice());
-        w.value("middle_attention", &self.middle_attention);
-        match self.embedding {
-            Embedding::Fourier { scale } => {
-                w.value("embedding", "fourier");
-                w.value("fourier_scale", &scale);
-            }
-            Embedding::Positional => w.value("embedding", "positional"),
-        }
-        w.value("dropout", &self.dropout);
-        w.value("pyramid", &self.pyramid);
-        w.value("fir", self.fir.as_slice());
-        w.value("unit_range", &self.unit_range);
-        // The recipes of earlier runs do not have it.
-        if self.condition != TimeCondition::Time {
-            w.word("condition", &CONDITIONS, &self.condition);
-        }
-        // Runs that were begun before there was this key keep their identity.
-        if self.mask_channel {
-            w.value("mask_channel", &self.mask_channel);
-        }
-    }
-}
-
-fn read_fir(r: &Reader) -> Option<[f64; 4]> {
-    let taps = r.numbers("fir", Range::FromZero, 4)?;
-    let sum: f64 = taps.iter().sum();
-    match <[f64; 4]>::try_from(taps) {
-        Ok(taps) if sum > 0.0 && sum.is_finite() => Some(taps),
-        _ => {
-            r.problem(
-                "fir",
-                "network.fir is no filter",
-                "give four numbers from 0 on, not all 0, such as [1, 3, 3, 1]",
-            );
-            None
-        }
+        self.write_keys(w, &[]);
     }
 }

@@ -1,24 +1,12 @@
 //! `[objective]`: the loss.
-//!
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `kind` | `"soft"` | `"soft"`, `"look-ahead"`, `"clean"`, `"one-step"` or `"noise"` |
-//! | `farthest` | `0.05` | of look-ahead: the largest step in time |
-//! | `step` | `0.01` | of one-step: the step in time, one over a whole number |
-//! | `mixture` | `0` | of soft and look-ahead: share of the clean loss that is mixed in, 0 to 1 |
-//! | `weight` | `"inverse-variance"` | `"one"`, `"inverse-variance"`, `"balanced"`, `"inverse-fourth"` or `"min-snr"` |
-//! | `most` | `5` | of min-snr: the largest weight |
-//! | `parametrisation` | `"residual"` | `"residual"`, `"clean"`, or `"wiener"`: what the best linear estimate leaves open |
-//! | `scale` | `"sigma"` | of residual and clean: `"sigma"`, `"one"` or `"inverse-sigma"` |
 
 use super::PathSection;
 use crate::noise::Alpha;
 use crate::objective::{Head, Kind, Objective, OutputScale, Parametrisation, Precondition, Weight};
-use crate::recipe::reader::{Range, Reader};
+use crate::recipe::keys::{Key, Number, Word, section};
+use crate::recipe::reader::{Range, Reader, either};
 use crate::recipe::writer::Writer;
 
-const KINDS: [&str; 5] = ["soft", "look-ahead", "clean", "one-step", "noise"];
-const WEIGHTS: [&str; 5] = ["one", "inverse-variance", "balanced", "inverse-fourth", "min-snr"];
 const PARAMETRISATIONS: [(&str, (Parametrisation, Precondition)); 3] = [
     ("residual", (Parametrisation::Residual, Precondition::None)),
     ("clean", (Parametrisation::Clean, Precondition::None)),
@@ -27,28 +15,106 @@ const PARAMETRISATIONS: [(&str, (Parametrisation, Precondition)); 3] = [
 const SCALES: [(&str, OutputScale); 3] =
     [("sigma", OutputScale::Sigma), ("one", OutputScale::One), ("inverse-sigma", OutputScale::InverseSigma)];
 
+section! {
+    /// `[objective]`, as it is written; [`Objective`] as it is computed.
+    pub struct ObjectiveSection in "objective" () {
+        kind: Kind = Kind::Soft, KindKey, "the loss; look-ahead has farthest (0.05), the largest step in time, one-step has step (0.01), one over a whole number";
+        weight: Weight = Weight::InverseVariance, WeightKey, "of the loss over time; min-snr has most (5), the largest weight";
+        parametrisation: (Parametrisation, Precondition) = Default::default(), Word(&PARAMETRISATIONS), "what the network predicts; wiener: what the best linear estimate leaves open";
+        scale: OutputScale = OutputScale::Sigma, Word(&SCALES), "of residual and clean: factor of the output";
+        mixture: f64 = 0.0, Number(Range::Unit), "of soft and look-ahead: share of the clean loss that is mixed in", unless_default;
+    }
+}
+
+/// `kind` with its number.
+struct KindKey;
+
+impl Key<Kind> for KindKey {
+    fn read(&self, r: &Reader, key: &'static str, _: Kind) -> Kind {
+        let name = r.choice(key, &KINDS.map(|kind| (kind, kind))).unwrap_or("soft");
+        let kind = match name {
+            "look-ahead" => Kind::LookAhead { farthest: r.number("farthest", Range::Unit).unwrap_or(0.05) },
+            "clean" => Kind::Clean,
+            "one-step" => Kind::OneStep { step: read_step(r).unwrap_or(0.01) },
+            "noise" => Kind::Noise,
+            _ => Kind::Soft,
+        };
+        let mut owners = vec![("farthest", "kind look-ahead"), ("step", "kind one-step")];
+        if !matches!(kind, Kind::Soft | Kind::LookAhead { .. }) {
+            owners.push(("mixture", "kind soft or look-ahead"));
+        }
+        r.refuse(&format!("kind \"{name}\""), &owners);
+        kind
+    }
+
+    fn write(&self, w: &mut Writer, key: &str, kind: &Kind) {
+        w.value(key, kind_name(kind));
+        match kind {
+            Kind::LookAhead { farthest } => w.value("farthest", farthest),
+            Kind::OneStep { step } => w.value("step", step),
+            Kind::Soft | Kind::Clean | Kind::Noise => {}
+        }
+    }
+
+    fn expected(&self) -> String {
+        either(&KINDS)
+    }
+}
+
+const KINDS: [&str; 5] = ["soft", "look-ahead", "clean", "one-step", "noise"];
+
+fn kind_name(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Soft => "soft",
+        Kind::LookAhead { .. } => "look-ahead",
+        Kind::Clean => "clean",
+        Kind::OneStep { .. } => "one-step",
+        Kind::Noise => "noise",
+    }
+}
+
+/// `weight` with its number.
+struct WeightKey;
+
+impl Key<Weight> for WeightKey {
+    fn read(&self, r: &Reader, key: &'static str, _: Weight) -> Weight {
+        let name = r.choice(key, &WEIGHTS.map(|weight| (weight, weight))).unwrap_or("inverse-variance");
+        let weight = match name {
+            "one" => Weight::One,
+            "balanced" => Weight::Balanced,
+            "inverse-fourth" => Weight::InverseFourth,
+            "min-snr" => Weight::MinSnr { most: r.number("most", Range::Positive).unwrap_or(5.0) },
+            _ => Weight::InverseVariance,
+        };
+        r.refuse(&format!("weight \"{name}\""), &[("most", "weight min-snr")]);
+        weight
+    }
+
+    fn write(&self, w: &mut Writer, key: &str, weight: &Weight) {
+        match weight {
+            Weight::One => w.value(key, "one"),
+            Weight::InverseVariance => w.value(key, "inverse-variance"),
+            Weight::Balanced => w.value(key, "balanced"),
+            Weight::InverseFourth => w.value(key, "inverse-fourth"),
+            Weight::MinSnr { most } => {
+                w.value(key, "min-snr");
+                w.value("most", most);
+            }
+        }
+    }
+
+    fn expected(&self) -> String {
+        either(&WEIGHTS)
+    }
+}
+
+const WEIGHTS: [&str; 5] = ["one", "inverse-variance", "balanced", "inverse-fourth", "min-snr"];
+
 pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Objective {
-    let kind_name = r.choice("kind", &KINDS.map(|kind| (kind, kind))).unwrap_or("soft");
-    let kind = match kind_name {
-        "look-ahead" => Kind::LookAhead { farthest: r.number("farthest", Range::Unit).unwrap_or(0.05) },
-        "clean" => Kind::Clean,
-        "one-step" => Kind::OneStep { step: read_step(r).unwrap_or(0.01) },
-        "noise" => Kind::Noise,
-        _ => Kind::Soft,
-    };
-    let weight_name = r.choice("weight", &WEIGHTS.map(|weight| (weight, weight))).unwrap_or("inverse-variance");
-    let weight = match weight_name {
-        "one" => Weight::One,
-        "balanced" => Weight::Balanced,
-        "inverse-fourth" => Weight::InverseFourth,
-        "min-snr" => Weight::MinSnr { most: r.number("most", Range::Positive).unwrap_or(5.0) },
-        _ => Weight::InverseVariance,
-    };
-    let (parametrisation, precondition) = r.choice("parametrisation", &PARAMETRISATIONS).unwrap_or_default();
-    let head = Head { parametrisation, scale: r.choice("scale", &SCALES).unwrap_or_default() };
-    let kind_words = format!("kind \"{kind_name}\"");
-    r.refuse(&kind_words, &[("farthest", "kind look-ahead"), ("step", "kind one-step")]);
-    r.refuse(&format!("weight \"{weight_name}\""), &[("most", "weight min-snr")]);
+    let section = ObjectiveSection::read_keys(r, ObjectiveSection::defaults());
+    let ObjectiveSection { kind, weight, parametrisation: (parametrisation, precondition), scale, mixture } = section;
+    let head = Head { parametrisation, scale };
+    let kind_words = format!("kind \"{}\"", kind_name(&kind));
     if weight == Weight::Balanced && !matches!(kind, Kind::Soft | Kind::LookAhead { .. }) {
         let message = format!("objective.weight \"balanced\" is not for {kind_words}");
         r.problem("weight", message, "choose kind soft or look-ahead, or weight inverse-variance");
@@ -69,11 +135,6 @@ pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Objective {
             "give path.kind ve, or vp or sub-vp with alpha linear; or objective.kind soft, which suits every path";
         r.problem("kind", message, hint);
     }
-    let mixture = match kind {
-        Kind::Soft | Kind::LookAhead { .. } => r.number("mixture", Range::Unit).unwrap_or(0.0),
-        _ => 0.0,
-    };
-    r.refuse(&kind_words, &[("mixture", "kind soft or look-ahead")]);
     r.finish();
     Objective { kind, weight, head, precondition, mixture }
 }
@@ -100,34 +161,7 @@ fn read_step(r: &Reader) -> Option<f64> {
 }
 
 pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {
-    w.section("objective");
-    match objective.kind {
-        Kind::Soft => w.value("kind", "soft"),
-        Kind::Clean => w.value("kind", "clean"),
-        Kind::Noise => w.value("kind", "noise"),
-        Kind::LookAhead { farthest } => {
-            w.value("kind", "look-ahead");
-            w.value("farthest", &farthest);
-        }
-        Kind::OneStep { step } => {
-            w.value("kind", "one-step");
-            w.value("step", &step);
-        }
-    }
-    match objective.weight {
-        Weight::One => w.value("weight", "one"),
-        Weight::InverseVariance => w.value("weight", "inverse-variance"),
-        Weight::Balanced => w.value("weight", "balanced"),
-        Weight::InverseFourth => w.value("weight", "inverse-fourth"),
-        Weight::MinSnr { most } => {
-            w.value("weight", "min-snr");
-            w.value("most", &most);
-        }
-    }
-    w.word("parametrisation", &PARAMETRISATIONS, &(objective.head.parametrisation, objective.precondition));
-    w.word("scale", &SCALES, &objective.head.scale);
-    // Runs that were begun before there was this key keep their identity.
-    if objective.mixture > 0.0 {
-        w.value("mixture", &objective.mixture);
-    }
+    let Objective { kind, weight, head, precondition, mixture } = *objective;
+    let parametrisation = (head.parametrisation, precondition);
+    ObjectiveSection { kind, weight, parametrisation, scale: head.scale, mixture }.write_keys(w, &[]);
 }

@@ -1,26 +1,20 @@
-//! `[preview]`: pictures from fixed noise while training goes on.
+//! `[preview]`: images from fixed noise while training goes on.
 
-use super::sample::{read_sampler, read_steps};
+use super::sample::{SamplerKey, check_sampler, check_steps};
 use super::{PathSection, SampleSection, UNLIMITED};
 use crate::objective::Objective;
+use crate::recipe::keys::{Size, WholeOrOff, section};
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::Writer;
 
-/// `[preview]`.
-///
-/// | key | default | meaning |
-/// |---|---|---|
-/// | `every` | `false` | steps between two, or false for none |
-/// | `images` | `64` | how many |
-/// | `steps` | `50`; one-step as in `[sample]` | steps of the sampler |
-/// | `sampler` | as in `[sample]` | its name |
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct PreviewSection {
-    pub every: Option<u64>,
-    pub images: usize,
-    pub steps: usize,
-    pub sampler: String,
+section! {
+    /// `[preview]`.
+    pub struct PreviewSection in "preview" (sampler: String) {
+        every: Option<u64> = None, WholeOrOff(1..=UNLIMITED), "steps between two";
+        images: usize = 64, Size(1..=65_536), "how many";
+        steps: usize = 50, Size(1..=1_000_000), "steps of the sampler; of a one-step network as in [sample]";
+        sampler: String = sampler, SamplerKey, "its name; by default as in [sample]";
+    }
 }
 
 impl PreviewSection {
@@ -30,21 +24,14 @@ impl PreviewSection {
         path: &PathSection,
         objective: &Objective,
     ) -> Self {
-        let section = PreviewSection {
-            every: r.whole_or_off("every", 1..=UNLIMITED).flatten(),
-            images: r.size("images", 1..=65_536).unwrap_or(64),
-            steps: read_steps(r, objective).unwrap_or(50),
-            sampler: read_sampler(r, "sampler", path, objective).unwrap_or_else(|| sample.sampler.clone()),
-        };
+        let mut section = Self::read_keys(r, Self::defaults(sample.sampler.clone()));
+        check_steps(r, &mut section.steps, objective);
+        check_sampler(r, "sampler", &mut section.sampler, &sample.sampler, path, objective);
         r.finish();
         section
     }
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
-        w.section("preview");
-        w.value("every", &self.every);
-        w.value("images", &self.images);
-        w.value("steps", &self.steps);
-        w.value("sampler", &self.sampler);
+        self.write_keys(w, &[]);
     }
 }

@@ -5,9 +5,10 @@ use crate::image::Quantise;
 use crate::model::POSTHOC_WIDEST;
 use crate::objective::{Kind, Objective};
 use crate::path::Path;
-use crate::recipe::reader::{Range, Reader};
+use crate::recipe::keys::{Flag, Key, Number, Size, Word, section};
+use crate::recipe::reader::{Range, Reader, either};
 use crate::recipe::writer::Writer;
-use crate::sampler::{self, Ending, Sampler, SamplerError, Sampling};
+use crate::sampler::{self, Ending, Options, Sampler, SamplerError, Sampling};
 
 const ENDINGS: [(&str, Ending); 3] =
     [("denoised", Ending::Denoised), ("stepped", Ending::Stepped), ("at-path-start", Ending::AtPathStart)];
@@ -67,38 +68,84 @@ impl std::str::FromStr for Weights {
     }
 }
 
-/// `[sample]`.
-///
-/// | key | default | meaning |
-/// |---|---|---|
-/// | `sampler` | `"momentum"`; one-step `"ihdm"` | one of [`sampler::SAMPLERS`]; `"ihdm"` for objective.kind one-step and nothing else |
-/// | `steps` | `280`; one-step `1 / objective.step` | steps, of equal size in time |
-/// | `grid` | `"uniform"` | `"knots"`: steps that end at every knot of the path, of equal size in between; at least as many as there are |
-/// | `warp` | `1` | above 1, shorter steps near the clean end: times to this power |
-/// | `ending` | `"denoised"` | `"denoised"`, `"stepped"` or `"at-path-start"` |
-/// | `quantise` | `"round"` | how samples become bytes: `"round"`, or `"truncate"` as score_sde does |
-/// | `weights` | the first of `train.ema`, else raw | `"ema-0.999"`, `"raw"`, or `"posthoc-0.05"`: an average of this width relative to the training, made from the checkpoints that are kept |
-/// | `churn`, `churn_rate`, `s_noise` | `0.3`, `5`, `1` | fresh noise of churn and churn-rate, and its factor, of ihdm as well |
-/// | `eta` | `0` | of ddim, 0 to 1 |
-/// | `snr`, `corrections`, `predictor` | `0.16`, `1`, `"momentum"` | of predictor-corrector |
-/// | `tolerance`, `together` | `1e-5`, `false` | of dormand-prince |
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub struct SampleSection {
-    pub sampler: String,
-    pub steps: usize,
-    pub grid: Grid,
-    pub warp: f64,
-    pub ending: Ending,
-    pub quantise: Quantise,
-    pub weights: Weights,
-    pub options: sampler::Options,
+section! {
+    /// `[sample]`.
+    pub struct SampleSection in "sample" (sampler: &str, weights: Weights) {
+        sampler: String = sampler.to_owned(), SamplerKey, "its name; by default \"ihdm\" for objective.kind one-step, else \"momentum\"";
+        steps: usize = 280, Size(1..=1_000_000), "steps, of equal size in time; of a one-step network 1 / objective.step";
+        warp: f64 = 1.0, Number(Range::Positive), "above 1, shorter steps near the clean end: times to this power", unless_default;
+        grid: Grid = Grid::Uniform, Word(&GRIDS), "\"knots\": steps that end at every knot of the path, of equal size in between; at least as many as there are", unless_default;
+        ending: Ending = Ending::Denoised, Word(&ENDINGS), "what the last step does";
+        quantise: Quantise = Quantise::Round, Word(&QUANTISE), "how samples become bytes; score_sde truncates", unless_default;
+        weights: Weights = weights, WeightsKey, "the weights to sample with; by default the first of train.ema";
+        churn: f64 = Options::default().churn, Number(Range::Unit), "fresh noise in each step of churn";
+        churn_rate: f64 = Options::default().churn_rate, Number(Range::FromZero), "fresh noise per unit of time of churn-rate";
+        s_noise: f64 = Options::default().s_noise, Number(Range::FromZero), "factor of the fresh noise of churn, churn-rate and ihdm";
+        eta: f64 = Options::default().eta, Number(Range::Unit), "of ddim: how much of DDPM's noise is added";
+        snr: f64 = Options::default().snr, Number(Range::Positive), "of predictor-corrector: signal-to-noise ratio of a corrector step";
+        corrections: usize = Options::default().corrections, Size(1..=1000), "of predictor-corrector: corrector steps after each step";
+        predictor: String = Options::default().predictor, SamplerKey, "of predictor-corrector: the predictor";
+        tolerance: f64 = Options::default().tolerance, Number(Range::Positive), "of dormand-prince: error of a step";
+        together: bool = Options::default().together, Flag(), "of dormand-prince: all images of a batch take the steps of the worst";
+    }
+}
+
+/// The name of a sampler.
+pub(super) struct SamplerKey;
+
+impl Key<String> for SamplerKey {
+    fn read(&self, r: &Reader, key: &'static str, usual: String) -> String {
+        let names: Vec<_> = sampler::names().map(|name| (name, name)).collect();
+        r.choice(key, &names).map_or(usual, str::to_owned)
+    }
+    fn write(&self, w: &mut Writer, key: &str, value: &String) {
+        w.value(key, value);
+    }
+    fn expected(&self) -> String {
+        either(&sampler::names().collect::<Vec<_>>())
+    }
+}
+
+/// Which weights.
+struct WeightsKey;
+
+impl Key<Weights> for WeightsKey {
+    fn read(&self, r: &Reader, key: &'static str, usual: Weights) -> Weights {
+        let Some(text) = r.text(key) else { return usual };
+        text.parse().unwrap_or_else(|hint: String| {
+            r.problem(key, format!("{} is {}", r.full(key), softdiff_data::quote::quote(&text)), hint);
+            usual
+        })
+    }
+    fn write(&self, w: &mut Writer, key: &str, value: &Weights) {
+        w.value(key, &value.to_string());
+    }
+    fn expected(&self) -> String {
+        "raw, ema- and a decay, such as ema-0.999, or posthoc- and a width relative to the training, such as posthoc-0.05, \
+         made from the checkpoints that are kept"
+            .to_owned()
+    }
 }
 
 impl SampleSection {
+    /// The options of the samplers.
+    pub fn options(&self) -> Options {
+        Options {
+            churn: self.churn,
+            churn_rate: self.churn_rate,
+            s_noise: self.s_noise,
+            eta: self.eta,
+            snr: self.snr,
+            corrections: self.corrections,
+            predictor: self.predictor.clone(),
+            tolerance: self.tolerance,
+            together: self.together,
+        }
+    }
+
     /// The sampler with its options.
     pub fn build(&self) -> Result<Box<dyn Sampler>, SamplerError> {
-        sampler::by_name(&self.sampler, &self.options)
+        sampler::by_name(&self.sampler, &self.options())
     }
 
     /// Its steps on a path, and its ending.
@@ -122,69 +169,54 @@ impl SampleSection {
     }
 
     pub(in crate::recipe) fn read(r: &Reader, train: &TrainSection, path: &PathSection, objective: &Objective) -> Self {
-        let usual = sampler::Options::default();
-        let predictor = read_general_sampler(r, "predictor", path).filter(|name| {
-            let itself = name == "predictor-corrector";
-            if itself {
-                r.problem(
-                    "predictor",
-                    "sample.predictor is the predictor-corrector itself",
-                    "give another, such as momentum",
-                );
-            }
-            !itself
-        });
-        let section = SampleSection {
-            sampler: read_sampler(r, "sampler", path, objective).unwrap_or_else(|| usual_sampler(objective).to_owned()),
-            steps: read_steps(r, objective).unwrap_or(280),
-            grid: read_grid(r, objective).unwrap_or_default(),
-            warp: read_warp(r, objective).unwrap_or(1.0),
-            ending: r.choice("ending", &ENDINGS).unwrap_or_default(),
-            quantise: r.choice("quantise", &QUANTISE).unwrap_or_default(),
-            weights: read_weights(r, train)
-                .unwrap_or(train.ema.first().map_or(Weights::Raw, |decay| Weights::Ema(*decay))),
-            options: sampler::Options {
-                churn: r.number("churn", Range::Unit).unwrap_or(usual.churn),
-                churn_rate: r.number("churn_rate", Range::FromZero).unwrap_or(usual.churn_rate),
-                s_noise: r.number("s_noise", Range::FromZero).unwrap_or(usual.s_noise),
-                eta: r.number("eta", Range::Unit).unwrap_or(usual.eta),
-                snr: r.number("snr", Range::Positive).unwrap_or(usual.snr),
-                corrections: r.size("corrections", 1..=1000).unwrap_or(usual.corrections),
-                predictor: predictor.unwrap_or(usual.predictor),
-                tolerance: r.number("tolerance", Range::Positive).unwrap_or(usual.tolerance),
-                together: r.flag("together").unwrap_or(usual.together),
-            },
-        };
+        let weights = train.ema.first().map_or(Weights::Raw, |decay| Weights::Ema(*decay));
+        let mut section = Self::read_keys(r, Self::defaults(usual_sampler(objective), weights));
+        check_sampler(r, "sampler", &mut section.sampler, usual_sampler(objective), path, objective);
+        check_steps(r, &mut section.steps, objective);
+        section.check_times(r, objective);
+        section.check_weights(r, train);
+        section.check_predictor(r, path);
         r.finish();
         section
     }
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
-        w.section("sample");
-        w.value("sampler", &self.sampler);
-        w.value("steps", &self.steps);
-        // Runs that were begun before there was this key keep their identity.
-        if self.warp != 1.0 {
-            w.value("warp", &self.warp);
+        self.write_keys(w, &[]);
+    }
+
+    fn check_times(&self, r: &Reader, objective: &Objective) {
+        let one_step = matches!(objective.kind, Kind::OneStep { .. });
+        if self.grid == Grid::Knots && one_step {
+            r.problem("grid", "sample.grid \"knots\"; a one-step network takes steps of one size", "leave it out");
         }
-        if self.grid != Grid::Uniform {
-            w.word("grid", &GRIDS, &self.grid);
+        if self.grid == Grid::Knots && r.has("warp") {
+            r.problem("grid", "sample.grid \"knots\" and sample.warp both choose the times", "leave one of them out");
         }
-        w.word("ending", &ENDINGS, &self.ending);
-        if self.quantise != Quantise::Round {
-            w.word("quantise", &QUANTISE, &self.quantise);
+        if one_step && self.warp != 1.0 {
+            let message = format!("sample.warp is {}; a one-step network takes steps of one size", self.warp);
+            r.problem("warp", message, "leave it out, or give 1");
         }
-        w.value("weights", &self.weights.to_string());
-        let options = &self.options;
-        w.value("churn", &options.churn);
-        w.value("churn_rate", &options.churn_rate);
-        w.value("s_noise", &options.s_noise);
-        w.value("eta", &options.eta);
-        w.value("snr", &options.snr);
-        w.value("corrections", &options.corrections);
-        w.value("predictor", &options.predictor);
-        w.value("tolerance", &options.tolerance);
-        w.value("together", &options.together);
+    }
+
+    fn check_weights(&self, r: &Reader, train: &TrainSection) {
+        if let Weights::Ema(decay) = self.weights
+            && !train.ema.contains(&decay)
+        {
+            let message = format!("sample.weights is ema-{decay}, which train.ema does not keep");
+            let kept: Vec<String> = train.ema.iter().map(|decay| format!("\"ema-{decay}\"")).collect();
+            r.problem("weights", message, format!("give \"raw\" or one of: {}", kept.join(", ")));
+        }
+    }
+
+    fn check_predictor(&self, r: &Reader, path: &PathSection) {
+        if !r.has("predictor") {
+            return;
+        }
+        if self.predictor == "predictor-corrector" {
+            let message = "sample.predictor is the predictor-corrector itself";
+            r.problem("predictor", message, "give another, such as momentum");
+        }
+        needs_what_is_there(r, "predictor", &self.predictor, path);
     }
 }
 
@@ -193,85 +225,52 @@ fn usual_sampler(objective: &Objective) -> &'static str {
     if matches!(objective.kind, Kind::OneStep { .. }) { "ihdm" } else { "momentum" }
 }
 
-/// A sampler's name that works with what the network predicts, and on the path.
-pub(super) fn read_sampler(r: &Reader, key: &'static str, path: &PathSection, objective: &Objective) -> Option<String> {
-    if !matches!(objective.kind, Kind::OneStep { .. }) {
-        return read_general_sampler(r, key, path);
+/// A sampler that works with what the network predicts, and on the path; else `usual`, and the problem is noted.
+pub(super) fn check_sampler(
+    r: &Reader,
+    key: &'static str,
+    name: &mut String,
+    usual: &str,
+    path: &PathSection,
+    objective: &Objective,
+) {
+    let one_step = matches!(objective.kind, Kind::OneStep { .. });
+    if !r.has(key) {
+        return;
     }
-    let name = r.choice(key, &sampler::names().map(|name| (name, name)).collect::<Vec<_>>())?;
-    if !sampler::needs_one_step(name) {
+    if one_step && !sampler::needs_one_step(name) {
         let message = format!("{} \"{name}\" needs a prediction of the clean image", r.full(key));
         r.problem(key, message, "give ihdm, the sampler of objective.kind one-step; or objective.kind soft");
-        return None;
+        *name = usual.to_owned();
     }
-    Some(name.to_owned())
+    if !one_step && !needs_what_is_there(r, key, name, path) {
+        *name = usual.to_owned();
+    }
 }
 
-/// Steps of the size that a one-step network takes, or any number of them.
-pub(super) fn read_steps(r: &Reader, objective: &Objective) -> Option<usize> {
-    let steps = r.size("steps", 1..=1_000_000);
-    let Kind::OneStep { step } = objective.kind else { return steps };
-    let needed = (1.0 / step).round() as usize;
-    if let Some(steps) = steps.filter(|steps| *steps != needed) {
-        let message = format!("{} is {steps}; a network of objective.step = {step} takes {needed}", r.full("steps"));
-        r.problem("steps", message, format!("give {needed}, or leave it out"));
-    }
-    Some(needed)
-}
-
-fn read_grid(r: &Reader, objective: &Objective) -> Option<Grid> {
-    let grid = r.choice("grid", &GRIDS)?;
-    if grid == Grid::Knots && matches!(objective.kind, Kind::OneStep { .. }) {
-        r.problem("grid", "sample.grid \"knots\"; a one-step network takes steps of one size", "leave it out");
-    }
-    if grid == Grid::Knots && r.has("warp") {
-        r.problem("grid", "sample.grid \"knots\" and sample.warp both choose the times", "leave one of them out");
-    }
-    Some(grid)
-}
-
-fn read_warp(r: &Reader, objective: &Objective) -> Option<f64> {
-    let warp = r.number("warp", Range::Positive)?;
-    if matches!(objective.kind, Kind::OneStep { .. }) && warp != 1.0 {
-        let message = format!("sample.warp is {warp}; a one-step network takes steps of one size");
-        r.problem("warp", message, "leave it out, or give 1");
-    }
-    Some(warp)
-}
-
-/// A sampler's name that needs the clean image and works on the path.
-fn read_general_sampler(r: &Reader, key: &'static str, path: &PathSection) -> Option<String> {
-    let name = r.choice(key, &sampler::names().map(|name| (name, name)).collect::<Vec<_>>())?;
+/// Whether a sampler needs the clean image and works on the path.
+fn needs_what_is_there(r: &Reader, key: &'static str, name: &str, path: &PathSection) -> bool {
     if sampler::needs_one_step(name) {
         let message = format!("{} \"{name}\" needs a network trained with objective.kind one-step", r.full(key));
         r.problem(key, message, "give momentum, flow-momentum, heun or another, or objective.kind one-step");
-        return None;
+        return false;
     }
     if sampler::needs_scale(name) && !path.is_scale() {
         let message = format!("{} \"{name}\" works only where C is a number times the identity", r.full(key));
-        r.problem(
-            key,
-            message,
-            "give momentum, flow-momentum, heun or another general sampler, or path.kind ve, vp or sub-vp",
-        );
-        return None;
+        let hint = "give momentum, flow-momentum, heun or another general sampler, or path.kind ve, vp or sub-vp";
+        r.problem(key, message, hint);
+        return false;
     }
-    Some(name.to_owned())
+    true
 }
 
-fn read_weights(r: &Reader, train: &TrainSection) -> Option<Weights> {
-    let text = r.text("weights")?;
-    match text.parse() {
-        Ok(Weights::Ema(decay)) if !train.ema.contains(&decay) => {
-            let message = format!("sample.weights is ema-{decay}, which train.ema does not keep");
-            let kept: Vec<String> = train.ema.iter().map(|decay| format!("\"ema-{decay}\"")).collect();
-            r.problem("weights", message, format!("give \"raw\" or one of: {}", kept.join(", ")));
-            None
-        }
-        Ok(weights) => Some(weights),
-        Err(hint) => {
-            r.problem("weights", format!("sample.weights is {}", softdiff_data::quote::quote(&text)), hint);
-            None
-        }
+/// Steps of the size that a one-step network takes.
+pub(super) fn check_steps(r: &Reader, steps: &mut usize, objective: &Objective) {
+    let Kind::OneStep { step } = objective.kind else { return };
+    let needed = (1.0 / step).round() as usize;
+    if r.has("steps") && *steps != needed {
+        let message = format!("{} is {steps}; a network of objective.step = {step} takes {needed}", r.full("steps"));
+        r.problem("steps", message, format!("give {needed}, or leave it out"));
     }
+    *steps = needed;
 }

@@ -2,8 +2,9 @@
 
 use super::path::score_sde_largest;
 use crate::curve::Interpolation;
-use crate::recipe::reader::{Range, Reader};
-use crate::recipe::writer::Writer;
+use crate::recipe::keys::{Key, Size, Word, section};
+use crate::recipe::reader::{Range, Reader, either};
+use crate::recipe::writer::{ToToml, Writer};
 use crate::schedule::Metric;
 
 const BETWEEN: [(&str, Interpolation); 2] =
@@ -40,58 +41,94 @@ pub enum KnotMethod {
     },
 }
 
-/// `[schedule]`; only for paths with a corruption.
-///
-/// | key | of method | default | meaning |
-/// |---|---|---|---|
-/// | `method` | | `"shortest-path"` | `"shortest-path"`, `"equal-arc-length"`, `"mse-matched"`, `"joint"`, `"straight"`, `"even"`, `"file"` |
-/// | `file` | file | required | a schedule.json |
-/// | `pace` | mse-matched | `50`, or `90` where `data.size` is 64 or more | largest noise of the diffusion whose pace is copied |
-/// | `noise_levels` | joint | `24` | noise to choose from, at equal ratios from `path.smallest` to `path.largest`; levels and noise then share knots at equal times from 0 to 1, and `path.noise_stage` or `path.start` have no effect |
-/// | `knots` | all but straight and file | `32`; mse-matched `256` | levels to choose |
-/// | `candidates` | those measured | `256` | levels to choose from |
-/// | `images` | those measured | `1024` | images to measure |
-/// | `resamplings` | those measured | `1` | choices of images over which the spread is reported |
-/// | `metric` | those measured but joint | `"paired"` | of hops; mse-matched always matches paired errors: `"paired"`, `"exact"`, `"sinkhorn"`, `"divergence"`, `"sliced"`, `"bures"`, `"mmd"` |
-/// | `entropy` | sinkhorn, divergence | `20` | in squared pixel distances |
-/// | `directions` | sliced | `256` | |
-/// | `bandwidth` | mmd | `15` | |
-/// | `interpolation` | all but file | `"linear"` | `"linear"` or `"monotone-cubic"` |
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub struct ScheduleSection {
-    pub method: KnotMethod,
-    pub knots: usize,
-    pub candidates: usize,
-    pub images: usize,
-    pub resamplings: usize,
-    pub metric: Metric,
-    pub interpolation: Interpolation,
+section! {
+    /// `[schedule]`; only for paths with a corruption.
+    pub struct ScheduleSection in "schedule" () {
+        method: KnotMethod = KnotMethod::ShortestPath, MethodKey, "how the knots come about: mse-matched has pace, the largest noise of the diffusion whose pace is copied; joint has noise_levels (24) to choose from, at equal ratios from path.smallest to path.largest, and chooses the noise too; file has file, a schedule.json";
+        knots: usize = 32, Size(3..=4096), "levels to choose; of mse-matched 256 by default";
+        candidates: usize = 256, Size(3..=4096), "levels to choose from, of methods that measure images";
+        images: usize = 1024, Size(1..=1_000_000), "images to measure";
+        resamplings: usize = 1, Size(1..=100), "choices of images over which the spread is reported";
+        metric: Metric = Metric::Paired, MetricKey, "distance of hops, of methods that measure images but joint; mse-matched always matches paired errors. sinkhorn and divergence have entropy (20, in squared pixel distances), sliced has directions (256), mmd has bandwidth (15)";
+        interpolation: Interpolation = Interpolation::Linear, Word(&BETWEEN), "between the knots";
+    }
 }
 
 impl Default for ScheduleSection {
     /// The paper's: 32 of 256 by the shortest path.
     fn default() -> Self {
-        ScheduleSection {
-            method: KnotMethod::ShortestPath,
-            knots: 32,
-            candidates: 256,
-            images: 1024,
-            resamplings: 1,
-            metric: Metric::Paired,
-            interpolation: Interpolation::Linear,
-        }
+        Self::defaults()
     }
 }
 
-impl ScheduleSection {
-    /// The names of all methods.
-    pub const METHODS: [&str; 7] =
-        ["shortest-path", "equal-arc-length", "mse-matched", "joint", "straight", "even", "file"];
+const METHODS: [&str; 7] = ["shortest-path", "equal-arc-length", "mse-matched", "joint", "straight", "even", "file"];
+const MEASURED: &str = "a method that measures images: shortest-path, equal-arc-length, mse-matched or joint";
+const BY_METRIC: &str = "a method that has a metric: shortest-path, equal-arc-length or mse-matched";
+/// The keys that not all methods have, and which have them.
+const OWNERS: [(&str, &str); 9] = [
+    ("knots", "a method that chooses levels: shortest-path, equal-arc-length, mse-matched, joint or even"),
+    ("candidates", MEASURED),
+    ("images", MEASURED),
+    ("resamplings", MEASURED),
+    ("metric", BY_METRIC),
+    ("entropy", BY_METRIC),
+    ("directions", BY_METRIC),
+    ("bandwidth", BY_METRIC),
+    ("interpolation", "a method other than file, which brings its own"),
+];
 
-    /// Its method.
-    pub fn method_name(&self) -> &'static str {
-        match self.method {
+/// The keys of [`OWNERS`] that a method does not have.
+fn without(method: &str) -> &'static [(&'static str, &'static str)] {
+    match method {
+        "joint" => &OWNERS[4..8],
+        "straight" => &OWNERS[..8],
+        "even" => &OWNERS[1..8],
+        "file" => &OWNERS,
+        _ => &[],
+    }
+}
+
+/// `method` with what belongs to it.
+struct MethodKey;
+
+impl Key<KnotMethod> for MethodKey {
+    fn read(&self, r: &Reader, key: &'static str, _: KnotMethod) -> KnotMethod {
+        let name = r.choice(key, &METHODS.map(|method| (method, method))).unwrap_or("shortest-path");
+        let method = match name {
+            "equal-arc-length" => KnotMethod::EqualArcLength,
+            "mse-matched" => {
+                KnotMethod::MseMatched { pace: r.number("pace", Range::Positive).unwrap_or(score_sde_largest(None)) }
+            }
+            "joint" => KnotMethod::Joint { noise_levels: r.size("noise_levels", 2..=256).unwrap_or(24) },
+            "straight" => KnotMethod::Straight,
+            "even" => KnotMethod::Even,
+            "file" => KnotMethod::File { file: r.required("file", "name a schedule.json made by softdiff schedule") },
+            _ => KnotMethod::ShortestPath,
+        };
+        let owners = [("file", "method file"), ("pace", "method mse-matched"), ("noise_levels", "method joint")];
+        r.refuse(&format!("method \"{name}\""), &owners);
+        method
+    }
+
+    fn write(&self, w: &mut Writer, key: &str, method: &KnotMethod) {
+        w.value(key, method.name());
+        match method {
+            KnotMethod::File { file } => w.value("file", file),
+            KnotMethod::MseMatched { pace } => w.value("pace", pace),
+            KnotMethod::Joint { noise_levels } => w.value("noise_levels", noise_levels),
+            _ => {}
+        }
+    }
+
+    fn expected(&self) -> String {
+        either(&METHODS)
+    }
+}
+
+impl KnotMethod {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
             KnotMethod::ShortestPath => "shortest-path",
             KnotMethod::EqualArcLength => "equal-arc-length",
             KnotMethod::MseMatched { .. } => "mse-matched",
@@ -101,138 +138,90 @@ impl ScheduleSection {
             KnotMethod::File { .. } => "file",
         }
     }
+}
 
+const METRICS: [&str; 7] = ["paired", "exact", "sinkhorn", "divergence", "sliced", "bures", "mmd"];
+
+/// `metric` with its number.
+struct MetricKey;
+
+impl Key<Metric> for MetricKey {
+    fn read(&self, r: &Reader, key: &'static str, _: Metric) -> Metric {
+        let name = r.choice(key, &METRICS.map(|name| (name, name))).unwrap_or("paired");
+        let entropy = || r.number("entropy", Range::Positive).unwrap_or(20.0);
+        let metric = match name {
+            "exact" => Metric::Exact,
+            "sinkhorn" => Metric::Sinkhorn { entropy: entropy() },
+            "divergence" => Metric::SinkhornDivergence { entropy: entropy() },
+            "sliced" => Metric::Sliced { directions: r.size("directions", 1..=1_000_000).unwrap_or(256), seed: 0 },
+            "bures" => Metric::Bures,
+            "mmd" => Metric::Mmd { bandwidth: r.number("bandwidth", Range::Positive).unwrap_or(15.0) },
+            _ => Metric::Paired,
+        };
+        let owners =
+            [("entropy", "metric sinkhorn or divergence"), ("directions", "metric sliced"), ("bandwidth", "metric mmd")];
+        r.refuse(&format!("metric \"{name}\""), &owners);
+        metric
+    }
+
+    fn write(&self, w: &mut Writer, key: &str, metric: &Metric) {
+        let (name, number) = match metric {
+            Metric::Paired => ("paired", None),
+            Metric::Exact => ("exact", None),
+            Metric::Bures => ("bures", None),
+            Metric::Sinkhorn { entropy } => ("sinkhorn", Some(("entropy", entropy.to_toml()))),
+            Metric::SinkhornDivergence { entropy } => ("divergence", Some(("entropy", entropy.to_toml()))),
+            Metric::Sliced { directions, .. } => ("sliced", Some(("directions", directions.to_toml()))),
+            Metric::Mmd { bandwidth } => ("mmd", Some(("bandwidth", bandwidth.to_toml()))),
+        };
+        w.value(key, name);
+        if let Some((key, number)) = number {
+            w.line(key, number);
+        }
+    }
+
+    fn expected(&self) -> String {
+        either(&METRICS)
+    }
+}
+
+impl ScheduleSection {
     /// Whether images have to be measured.
     pub fn measures(&self) -> bool {
         !matches!(self.method, KnotMethod::Straight | KnotMethod::Even | KnotMethod::File { .. })
     }
 
+    /// `seed` is the recipe's, `side` that of the images where the recipe knows it.
     pub(in crate::recipe) fn read(r: &Reader, seed: u64, side: Option<usize>) -> Self {
-        let mut section = ScheduleSection::default();
-        let methods = Self::METHODS.map(|method| (method, method));
-        let name = r.choice("method", &methods).unwrap_or("shortest-path");
-        section.method = match name {
-            "equal-arc-length" => KnotMethod::EqualArcLength,
-            "mse-matched" => {
-                KnotMethod::MseMatched { pace: r.number("pace", Range::Positive).unwrap_or(score_sde_largest(side)) }
-            }
-            "joint" => KnotMethod::Joint { noise_levels: r.size("noise_levels", 2..=256).unwrap_or(24) },
-            "straight" => KnotMethod::Straight,
-            "even" => KnotMethod::Even,
-            "file" => KnotMethod::File { file: r.required("file", "name a schedule.json made by softdiff schedule") },
-            _ => KnotMethod::ShortestPath,
-        };
-        let matched = matches!(section.method, KnotMethod::MseMatched { .. });
-        if matched {
-            section.knots = MATCHED_KNOTS;
+        let name = r.peek("method").unwrap_or("shortest-path");
+        r.refuse(&format!("method \"{name}\""), without(name));
+        let matched = name == "mse-matched";
+        let usual = Self { knots: if matched { MATCHED_KNOTS } else { 32 }, ..Self::defaults() };
+        let mut section = Self::read_keys(r, usual);
+        if let KnotMethod::MseMatched { pace } = &mut section.method
+            && !r.has("pace")
+        {
+            *pace = score_sde_largest(side);
         }
-        if section.measures() || section.method == KnotMethod::Even {
-            section.knots = r.size("knots", 3..=4096).unwrap_or(section.knots);
+        if let Metric::Sliced { seed: of_directions, .. } = &mut section.metric {
+            *of_directions = seed;
         }
-        if section.measures() {
-            section.candidates = r.size("candidates", 3..=4096).unwrap_or(section.candidates.max(if matched {
-                0
-            } else {
-                section.knots
-            }));
-            section.images = r.size("images", 1..=1_000_000).unwrap_or(section.images);
-            section.resamplings = r.size("resamplings", 1..=100).unwrap_or(section.resamplings);
-            let joint = matches!(section.method, KnotMethod::Joint { .. });
-            if !joint {
-                section.metric = read_metric(r, seed);
-            }
-            if section.knots > section.candidates && !matched && !joint {
-                let message = format!("{} knots cannot be chosen from {}", section.knots, section.candidates);
-                let key = if r.has("candidates") { "candidates" } else { "knots" };
-                r.problem(key, message, "give at least as many candidates as knots");
-            }
+        if !matched && !r.has("candidates") {
+            section.candidates = section.candidates.max(section.knots);
         }
-        if !matches!(section.method, KnotMethod::File { .. }) {
-            section.interpolation = r.choice("interpolation", &BETWEEN).unwrap_or_default();
+        if matches!(section.method, KnotMethod::ShortestPath | KnotMethod::EqualArcLength)
+            && section.knots > section.candidates
+        {
+            let message = format!("{} knots cannot be chosen from {}", section.knots, section.candidates);
+            let key = if r.has("candidates") { "candidates" } else { "knots" };
+            r.problem(key, message, "give at least as many candidates as knots");
         }
-        let measured = "a method that measures images: shortest-path, equal-arc-length, mse-matched or joint";
-        let by_metric = "a method that has a metric: shortest-path, equal-arc-length or mse-matched";
-        r.refuse(
-            &format!("method \"{name}\""),
-            &[
-                ("file", "method file"),
-                ("pace", "method mse-matched"),
-                ("noise_levels", "method joint"),
-                ("knots", "a method that chooses levels: shortest-path, equal-arc-length, mse-matched, joint or even"),
-                ("candidates", measured),
-                ("images", measured),
-                ("resamplings", measured),
-                ("metric", by_metric),
-                ("entropy", by_metric),
-                ("directions", by_metric),
-                ("bandwidth", by_metric),
-                ("interpolation", "a method other than file, which brings its own"),
-            ],
-        );
         r.finish();
         section
     }
 
     pub(in crate::recipe) fn write(&self, w: &mut Writer) {
-        w.section("schedule");
-        w.value("method", self.method_name());
-        match &self.method {
-            KnotMethod::File { file } => return w.value("file", file),
-            KnotMethod::MseMatched { pace } => w.value("pace", pace),
-            KnotMethod::Joint { noise_levels } => w.value("noise_levels", noise_levels),
-            _ => {}
-        }
-        if self.method != KnotMethod::Straight {
-            w.value("knots", &self.knots);
-        }
-        if self.measures() {
-            w.value("candidates", &self.candidates);
-            w.value("images", &self.images);
-            w.value("resamplings", &self.resamplings);
-            match &self.metric {
-                _ if matches!(self.method, KnotMethod::Joint { .. }) => {}
-                Metric::Paired => w.value("metric", "paired"),
-                Metric::Exact => w.value("metric", "exact"),
-                Metric::Bures => w.value("metric", "bures"),
-                Metric::Sinkhorn { entropy } => {
-                    w.value("metric", "sinkhorn");
-                    w.value("entropy", entropy);
-                }
-                Metric::SinkhornDivergence { entropy } => {
-                    w.value("metric", "divergence");
-                    w.value("entropy", entropy);
-                }
-                Metric::Sliced { directions, .. } => {
-                    w.value("metric", "sliced");
-                    w.value("directions", directions);
-                }
-                Metric::Mmd { bandwidth } => {
-                    w.value("metric", "mmd");
-                    w.value("bandwidth", bandwidth);
-                }
-            }
-        }
-        w.word("interpolation", &BETWEEN, &self.interpolation);
+        let without: Vec<&str> = without(self.method.name()).iter().map(|(key, _)| *key).collect();
+        self.write_keys(w, &without);
     }
-}
-
-/// The metric; directions are drawn from the recipe's seed.
-fn read_metric(r: &Reader, seed: u64) -> Metric {
-    let names = ["paired", "exact", "sinkhorn", "divergence", "sliced", "bures", "mmd"];
-    let name = r.choice("metric", &names.map(|name| (name, name))).unwrap_or("paired");
-    let entropy = || r.number("entropy", Range::Positive).unwrap_or(20.0);
-    let metric = match name {
-        "exact" => Metric::Exact,
-        "sinkhorn" => Metric::Sinkhorn { entropy: entropy() },
-        "divergence" => Metric::SinkhornDivergence { entropy: entropy() },
-        "sliced" => Metric::Sliced { directions: r.size("directions", 1..=1_000_000).unwrap_or(256), seed },
-        "bures" => Metric::Bures,
-        "mmd" => Metric::Mmd { bandwidth: r.number("bandwidth", Range::Positive).unwrap_or(15.0) },
-        _ => Metric::Paired,
-    };
-    r.refuse(
-        &format!("metric \"{name}\""),
-        &[("entropy", "metric sinkhorn or divergence"), ("directions", "metric sliced"), ("bandwidth", "metric mmd")],
-    );
-    metric
 }
