@@ -7,11 +7,11 @@ use softdiff_diffusion::corruption::{
     Blur, Boundary, Corruption, Decolourisation, ErasureOrder, Grey, HeatDissipation, Masking, Shape,
 };
 use softdiff_diffusion::curve::Interpolation;
-use softdiff_engine::pixels::to_unit;
 use softdiff_diffusion::linalg::{Matrix, SymmetricEigen};
 use softdiff_diffusion::path::Path;
 use softdiff_diffusion::prior::{Mixture, Prior, PriorError, Signal};
 use softdiff_diffusion::random::Stream;
+use softdiff_engine::pixels::to_unit;
 
 fn path_of(corruption: Box<dyn Corruption>) -> Path {
     let full = corruption.levels().full;

@@ -39,8 +39,7 @@ fn final_deviation(path: &Path, sampler: &dyn Sampler, s: f64, steps: usize, end
         let before = (i > 0).then(|| times[i - 1]);
         let from = path.at(times[i]).unwrap();
         let last = i + 1 == steps;
-        let to =
-            if last && ending != Ending::AtPathStart { Moment::clean() } else { path.at(times[i + 1]).unwrap() };
+        let to = if last && ending != Ending::AtPathStart { Moment::clean() } else { path.at(times[i + 1]).unwrap() };
         if sampler.draws() == 0 {
             let step = StepContext { path, from: &from, to: &to, before, eta: &[] };
             x = sampler.step(&step, &x, &mut oracle, &mut past).unwrap();

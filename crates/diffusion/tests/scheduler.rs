@@ -5,11 +5,11 @@ mod common;
 use common::{CIFAR, golden, golden_json, numbers, pictures_of_the_transport_goldens, tensor};
 use softdiff_diffusion::corruption::{Blur, Boundary, Corruption, Shape};
 use softdiff_diffusion::curve::Interpolation;
-use softdiff_engine::pixels::{from_unit, to_unit};
 use softdiff_diffusion::linalg::Matrix;
 use softdiff_diffusion::noise::Noise;
 use softdiff_diffusion::path::{LevelSchedule, Path};
 use softdiff_diffusion::schedule::*;
+use softdiff_engine::pixels::{from_unit, to_unit};
 
 fn golden_distances() -> Matrix {
     let (shape, values) = tensor(&std::fs::read(golden("ot.safetensors")).unwrap(), "graph_w2");

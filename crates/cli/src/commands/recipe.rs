@@ -40,7 +40,9 @@ enum Verb {
         set: Vec<String>,
     },
     /// List the keys of recipes with their defaults and what they mean.
-    #[command(after_help = "Example: all of them, or those of a section\n  softdiff recipe keys\n  softdiff recipe keys train")]
+    #[command(
+        after_help = "Example: all of them, or those of a section\n  softdiff recipe keys\n  softdiff recipe keys train"
+    )]
     Keys {
         /// A section, such as train or path.corruption.
         section: Option<String>,

@@ -50,7 +50,10 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         return Err(Response::failed(format!("seed {} is too large; give one below {SEEDS}", order.seed)));
     }
     if !order.samplers.iter().all(|name| names().any(|known| known == name)) {
-        return Err(Response::failed(format!("there is no such sampler; give some of {}", names().collect::<Vec<_>>().join(", "))));
+        return Err(Response::failed(format!(
+            "there is no such sampler; give some of {}",
+            names().collect::<Vec<_>>().join(", ")
+        )));
     }
     let (name, place) = studio.models.place(&order.model)?;
     let models = studio.models.clone();

@@ -16,7 +16,7 @@ const MAX_NAME: u64 = 1 << 16;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TarKind {
     /// Bytes.
     File,
     /// A hard or symbolic link.
@@ -27,11 +27,11 @@ pub enum Kind {
 
 /// One entry: its name, what it is, and where its bytes lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TarEntry {
     /// The path as the archive has it.
     pub name: String,
     /// File, link or other.
-    pub kind: Kind,
+    pub kind: TarKind,
     /// The bytes of a file.
     pub data: Range<usize>,
 }
@@ -42,7 +42,7 @@ pub fn recognise(bytes: &[u8]) -> bool {
 }
 
 /// Reads every header; at most `max_entries` of them.
-pub fn read(bytes: &[u8], max_entries: u64) -> Result<Vec<Entry>, ArchiveError> {
+pub fn read(bytes: &[u8], max_entries: u64) -> Result<Vec<TarEntry>, ArchiveError> {
     let mut entries = Vec::new();
     let mut names = HashSet::new();
     let mut overrides = Overrides::default();
@@ -56,7 +56,7 @@ pub fn read(bytes: &[u8], max_entries: u64) -> Result<Vec<Entry>, ArchiveError> 
         if headers > max_entries.saturating_mul(2) || entries.len() as u64 >= max_entries {
             return Err(ArchiveError::TarTooManyEntries { limit: max_entries });
         }
-        let header = Header { block, offset: at as u64 };
+        let header = TarHeader { block, offset: at as u64 };
         header.check()?;
         let kind = block.get(156).copied().unwrap_or(0);
         let has_bytes = !matches!(kind, b'1'..=b'6');
@@ -76,15 +76,15 @@ pub fn read(bytes: &[u8], max_entries: u64) -> Result<Vec<Entry>, ArchiveError> 
                 let Overrides { name, .. } = std::mem::take(&mut overrides);
                 let name = name.map_or_else(|| header.name(), Ok)?;
                 let kind = match kind {
-                    b'0' | 0 | b'7' if name.ends_with('/') => Kind::Other,
-                    b'0' | 0 | b'7' => Kind::File,
-                    b'1' | b'2' => Kind::Link,
-                    _ => Kind::Other,
+                    b'0' | 0 | b'7' if name.ends_with('/') => TarKind::Other,
+                    b'0' | 0 | b'7' => TarKind::File,
+                    b'1' | b'2' => TarKind::Link,
+                    _ => TarKind::Other,
                 };
-                if kind != Kind::Other && !names.insert(name.clone()) {
+                if kind != TarKind::Other && !names.insert(name.clone()) {
                     return Err(ArchiveError::TarDuplicate { name: quote(&name) });
                 }
-                entries.push(Entry { name, kind, data: data.clone() });
+                entries.push(TarEntry { name, kind, data: data.clone() });
             }
         }
         at = data.end.next_multiple_of(BLOCK);
@@ -157,12 +157,12 @@ impl Overrides {
     }
 }
 
-struct Header<'a> {
+struct TarHeader<'a> {
     block: &'a [u8],
     offset: u64,
 }
 
-impl Header<'_> {
+impl TarHeader<'_> {
     fn damaged(&self, reason: &'static str) -> ArchiveError {
         ArchiveError::TarHeader { offset: self.offset, reason }
     }

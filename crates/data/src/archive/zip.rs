@@ -12,7 +12,7 @@ pub use write::ZipWriter;
 use super::ArchiveError;
 use super::inflate::{self, Wrapping};
 use crate::quote::quote;
-use directory::{Method, Record};
+use directory::{ZipMethod, ZipRecord};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,14 +28,14 @@ pub struct Rules {
 
 /// The directory of a zip file, checked, without the bytes it points into.
 pub struct Index {
-    entries: Vec<Entry>,
+    entries: Vec<ZipEntry>,
     by_name: HashMap<String, usize>,
 }
 
-struct Entry {
+struct ZipEntry {
     name: String,
     crc: u32,
-    method: Method,
+    method: ZipMethod,
     data: Range<usize>,
     length: u64,
 }
@@ -56,12 +56,12 @@ impl Index {
         Ok(index)
     }
 
-    fn insert(&mut self, number: usize, record: Record, data: Range<usize>) -> Result<(), ArchiveError> {
+    fn insert(&mut self, number: usize, record: ZipRecord, data: Range<usize>) -> Result<(), ArchiveError> {
         if self.by_name.insert(record.name.clone(), number).is_some() {
             return Err(ArchiveError::ZipDuplicate { name: quote(&record.name) });
         }
-        let Record { name, crc, method, length, .. } = record;
-        self.entries.push(Entry { name, crc, method, data, length });
+        let ZipRecord { name, crc, method, length, .. } = record;
+        self.entries.push(ZipEntry { name, crc, method, data, length });
         Ok(())
     }
 
@@ -95,11 +95,13 @@ impl Index {
         let entry = entry.ok_or_else(|| ArchiveError::MissingEntry { name: quote(name) })?;
         let data = bytes.get(entry.data.clone()).unwrap_or_default();
         let data = match entry.method {
-            Method::Stored if entry.length > limit => {
+            ZipMethod::Stored if entry.length > limit => {
                 return Err(ArchiveError::TooLarge { name: quote(name), bytes: entry.length, limit });
             }
-            Method::Stored => Cow::Borrowed(data),
-            Method::Deflated => Cow::Owned(inflate::exactly(data, Wrapping::Raw, entry.length, limit, &quote(name))?),
+            ZipMethod::Stored => Cow::Borrowed(data),
+            ZipMethod::Deflated => {
+                Cow::Owned(inflate::exactly(data, Wrapping::Raw, entry.length, limit, &quote(name))?)
+            }
         };
         let computed = crc32fast::hash(&data);
         if computed != entry.crc {

@@ -12,7 +12,7 @@ const BLUE_GREEN_RED: [u32; 3] = [0x00FF_0000, 0x0000_FF00, 0x0000_00FF];
 
 /// Decodes to grey (a grey palette) or RGB.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
-    let header = Header::read(bytes)?;
+    let header = BmpHeader::read(bytes)?;
     let (width, height) = (header.width as usize, header.height.unsigned_abs() as usize);
     let stride = (width * header.bits / 8).next_multiple_of(4);
     let data = bytes.get(header.data..).and_then(|data| data.get(..stride * height));
@@ -39,7 +39,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     Ok(Picture { width, height, channels, pixels })
 }
 
-struct Header {
+struct BmpHeader {
     width: u32,
     height: i32,
     bits: usize,
@@ -47,8 +47,8 @@ struct Header {
     palette: Vec<[u8; 4]>,
 }
 
-impl Header {
-    fn read(bytes: &[u8]) -> Result<Header, ImageError> {
+impl BmpHeader {
+    fn read(bytes: &[u8]) -> Result<BmpHeader, ImageError> {
         let mut cursor = Bytes::at(bytes, 10, PART).map_err(cut)?;
         let data = cursor.u32().map_err(cut)? as usize;
         let length = cursor.u32().map_err(cut)?;
@@ -77,7 +77,7 @@ impl Header {
         let colours = if bits == 8 { if colours == 0 { 256 } else { colours.min(256) } } else { 0 };
         let mut palette = Bytes::at(bytes, 14 + u64::from(length), PART).map_err(cut)?;
         let palette = palette.take(u64::from(colours) * 4).map_err(cut)?.as_chunks().0.to_vec();
-        Ok(Header { width, height, bits: bits.into(), data, palette })
+        Ok(BmpHeader { width, height, bits: bits.into(), data, palette })
     }
 }
 

@@ -9,7 +9,7 @@ use super::Picture;
 const PRECISION_BITS: u32 = 32 - 8 - 2;
 
 /// The inputs of one output sample.
-struct Window {
+struct ResampleWindow {
     first: usize,
     weights: Vec<i32>,
 }
@@ -21,7 +21,7 @@ pub fn bilinear(picture: &Picture, width: usize, height: usize) -> Picture {
 }
 
 /// Pillow's `precompute_coeffs` and `normalize_coeffs_8bpc` with the triangle filter.
-fn windows(input: usize, output: usize) -> Vec<Window> {
+fn windows(input: usize, output: usize) -> Vec<ResampleWindow> {
     let scale = input as f64 / output as f64;
     let support = scale.max(1.0);
     let window = |index: usize| {
@@ -36,7 +36,7 @@ fn windows(input: usize, output: usize) -> Vec<Window> {
             let weight = if total == 0.0 { *weight } else { weight / total };
             (0.5 + weight * f64::from(1 << PRECISION_BITS)) as i32
         };
-        Window { first, weights: weights.iter().map(fixed).collect() }
+        ResampleWindow { first, weights: weights.iter().map(fixed).collect() }
     };
     (0..output).map(window).collect()
 }
@@ -52,7 +52,7 @@ fn along_rows(picture: &Picture, width: usize) -> Picture {
     let windows = windows(picture.width, width);
     let mut pixels = Vec::with_capacity(width * picture.height * channels);
     for row in picture.pixels.chunks_exact(picture.width * channels) {
-        for Window { first, weights } in &windows {
+        for ResampleWindow { first, weights } in &windows {
             let inputs = row.get(first * channels..).unwrap_or_default();
             for channel in 0..channels {
                 let inputs = inputs.iter().skip(channel).step_by(channels);
@@ -67,7 +67,7 @@ fn along_columns(picture: &Picture, height: usize) -> Picture {
     let row = picture.width * picture.channels;
     let mut pixels = Vec::with_capacity(row * height);
     let mut sums = vec![0; row];
-    for Window { first, weights } in windows(picture.height, height) {
+    for ResampleWindow { first, weights } in windows(picture.height, height) {
         sums.fill(HALF);
         for (line, weight) in picture.pixels.chunks_exact(row).skip(first).zip(weights) {
             sums.iter_mut().zip(line).for_each(|(sum, &sample)| *sum += i32::from(sample) * weight);

@@ -46,9 +46,9 @@ pub fn open_folder(folder: &Path, split: Split) -> Result<Opened, DataError> {
 }
 
 /// Opens the official archive, once unpacked in memory.
-pub fn open_tar(path: &Path, bytes: &[u8], entries: &[tar::Entry], split: Split) -> Result<Opened, DataError> {
+pub fn open_tar(path: &Path, bytes: &[u8], entries: &[tar::TarEntry], split: Split) -> Result<Opened, DataError> {
     let batches = batches(split).into_iter().map(|name| {
-        let entry = entries.iter().find(|entry| entry.kind == tar::Kind::File && entry.name.ends_with(name));
+        let entry = entries.iter().find(|entry| entry.kind == tar::TarKind::File && entry.name.ends_with(name));
         let data = entry.and_then(|entry| bytes.get(entry.data.clone()));
         let missing = || DataError::Unknown { path: path.into(), found: format!("a CIFAR-10 archive without {name}") };
         Ok((name.to_string(), Cow::Borrowed(data.ok_or_else(missing)?)))

@@ -1,8 +1,8 @@
 //! Pictures of one size in memory, with their labels.
 
 use super::Skipped;
-use softdiff_engine::hash;
 use rayon::prelude::*;
+use softdiff_engine::hash;
 use std::sync::Arc;
 
 /// Decoded pictures, 8 bits, one after the other: NHWC.

@@ -19,7 +19,7 @@ struct Folder {
 
 /// Lists the pictures of one part; reads none of them yet.
 pub fn open(root: &Path, split: Split) -> Result<Opened, DataError> {
-    let mut found = Found::default();
+    let mut found = FolderListing::default();
     found.walk(root, "", 0)?;
     found.pictures.sort_unstable();
     let Layout { splits, labels, classes } = layout::arrange(&found.pictures);
@@ -41,12 +41,12 @@ pub fn pick<T: Clone>(items: &[T], places: &[usize]) -> Vec<T> {
 }
 
 #[derive(Default)]
-struct Found {
+struct FolderListing {
     pictures: Vec<String>,
     ignored: usize,
 }
 
-impl Found {
+impl FolderListing {
     /// Symbolic links to files are followed, those to folders are not: they can form loops.
     fn walk(&mut self, folder: &Path, prefix: &str, depth: usize) -> Result<(), DataError> {
         let unreadable = |source| DataError::Io { path: folder.into(), source };

@@ -14,6 +14,7 @@
 //! | a loaded data set | 32 GiB | [`MAX_DATASET_BYTES`] |
 //! | pictures skipped as bad | 1 % | [`MAX_SKIPPED_PERCENT`] |
 
+mod archive_source;
 mod batch;
 mod cifar;
 mod dataset;
@@ -26,7 +27,6 @@ mod load;
 pub mod npy;
 pub mod npz;
 mod order;
-mod packed;
 mod parquet;
 mod pictures;
 mod source;

@@ -7,8 +7,8 @@ use super::npy::Array;
 use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
 use crate::archive::zip::{Index, ZipWriter};
-use softdiff_engine::hash;
 use serde_json::{Value, json};
+use softdiff_engine::hash;
 use std::io::{self, Write};
 use std::path::Path;
 

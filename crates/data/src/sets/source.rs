@@ -2,7 +2,7 @@
 
 use super::pictures::{Exif, Opened};
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES};
-use super::{cifar, embedded, folder, idx, npy, npz, packed, parquet};
+use super::{archive_source, cifar, embedded, folder, idx, npy, npz, parquet};
 use crate::archive::inflate::{self, GZIP_MAGIC};
 use crate::archive::{tar, zip};
 use crate::image::{Format, Picture};
@@ -166,11 +166,11 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
     let bad = |error: FileError| DataError::file(&name, error);
     let bytes = unpacked(bytes).map_err(bad)?;
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
-        let index = zip::Index::open(&bytes, packed::ZIP_RULES).map_err(|error| bad(error.into()))?;
+        let index = zip::Index::open(&bytes, archive_source::ZIP_RULES).map_err(|error| bad(error.into()))?;
         return if npz::recognise(&index) {
             npz::open(path, &bytes, &index, split)
         } else {
-            packed::open_zip(path, bytes, index, split)
+            archive_source::open_zip(path, bytes, index, split)
         };
     }
     if tar::recognise(&bytes) {
@@ -179,7 +179,7 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
         return if cifar {
             cifar::open_tar(path, &bytes, &entries, split)
         } else {
-            packed::open_tar(path, bytes, entries, split)
+            archive_source::open_tar(path, bytes, entries, split)
         };
     }
     if npy::recognise(&bytes) {

@@ -2,9 +2,9 @@
 
 use super::dataset::Sums;
 use super::{Exif, FileError, Skipped, Source, Statistics};
-use softdiff_engine::hash;
 use crate::image::Picture;
 use rayon::prelude::*;
+use softdiff_engine::hash;
 use std::collections::{BTreeMap, HashMap};
 
 const CHUNK: usize = 256;

@@ -50,7 +50,9 @@ impl Corruption for Composed {
     }
 
     fn describe(&self) -> String {
-        let levels = |curve: &Curve| softdiff_engine::hash::to_text(softdiff_engine::hash::of_bytes(format!("{curve:?}").as_bytes()));
+        let levels = |curve: &Curve| {
+            softdiff_engine::hash::to_text(softdiff_engine::hash::of_bytes(format!("{curve:?}").as_bytes()))
+        };
         let parts = self.parts.iter().map(|(part, curve)| format!("{} at {}", part.describe(), levels(curve)));
         let parts: Vec<String> = parts.collect();
         format!("composed[{}]", parts.join(", "))

@@ -12,11 +12,11 @@ use softdiff_engine::{Graph, Result as EngineResult, Var};
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapProgram {
     shape: Shape,
-    part: Part,
+    part: MapPart,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+enum MapPart {
     Identity,
     Scale,
     /// `shared`: one matrix for rows and columns.
@@ -31,8 +31,8 @@ enum Part {
     PixelDiagonal,
     ChannelMix,
     Dense,
-    Compose(Vec<Part>),
-    Sum(Vec<Part>),
+    Compose(Vec<MapPart>),
+    Sum(Vec<MapPart>),
     /// Nothing of it depends on time.
     Shared(SharedMap),
 }
@@ -41,38 +41,38 @@ impl MapProgram {
     /// The structure of one map.
     pub fn of(map: &LinearMap, shape: Shape) -> Result<Self, CorruptionError> {
         map.check(shape)?;
-        Ok(MapProgram { shape, part: Part::of(map) })
+        Ok(MapProgram { shape, part: MapPart::of(map) })
     }
 
     /// The least structure that holds all of `maps`: identities and scales become whatever richer map they meet.
     pub fn covering<'a>(maps: impl IntoIterator<Item = &'a LinearMap>, shape: Shape) -> Result<Self, CorruptionError> {
-        let nothing = MapProgram { shape, part: Part::Identity };
+        let nothing = MapProgram { shape, part: MapPart::Identity };
         maps.into_iter().try_fold(nothing, |program, map| program.covering_also(map))
     }
 
     /// The least structure that holds `map` as well.
     pub fn covering_also(self, map: &LinearMap) -> Result<Self, CorruptionError> {
         map.check(self.shape)?;
-        Ok(MapProgram { shape: self.shape, part: self.part.joined(Part::of(map))? })
+        Ok(MapProgram { shape: self.shape, part: self.part.joined(MapPart::of(map))? })
     }
 
     /// The structure `X -> G X G^T`.
     pub fn symmetric_separable(shape: Shape) -> Self {
-        MapProgram { shape, part: Part::Separable { shared: true } }
+        MapProgram { shape, part: MapPart::Separable { shared: true } }
     }
 
     /// One structure after the other, the first one first; one alone stays as it is.
     pub fn composed(mut programs: Vec<MapProgram>, shape: Shape) -> Self {
         let part = match programs.len() {
             1 => programs.swap_remove(0).part,
-            _ => Part::Compose(programs.into_iter().map(|program| program.part).collect()),
+            _ => MapPart::Compose(programs.into_iter().map(|program| program.part).collect()),
         };
         MapProgram { shape, part }
     }
 
     /// The structure of a mask.
     pub fn mask(shape: Shape) -> Self {
-        MapProgram { shape, part: Part::PixelDiagonal }
+        MapProgram { shape, part: MapPart::PixelDiagonal }
     }
 
     /// The images it acts on.
@@ -118,94 +118,97 @@ impl MapProgram {
     }
 }
 
-impl Part {
-    fn of(map: &LinearMap) -> Part {
+impl MapPart {
+    fn of(map: &LinearMap) -> MapPart {
         match map {
-            LinearMap::Identity => Part::Identity,
-            LinearMap::Scale(_) => Part::Scale,
-            LinearMap::Separable { rows, cols } => Part::Separable { shared: rows == cols },
-            LinearMap::Spectral { rows, cols, .. } => Part::Spectral { rows: rows.clone(), cols: cols.clone() },
-            LinearMap::PixelDiagonal(_) => Part::PixelDiagonal,
-            LinearMap::ChannelMix(_) => Part::ChannelMix,
-            LinearMap::Dense(_) => Part::Dense,
-            LinearMap::Compose(parts) => Part::Compose(parts.iter().map(Part::of).collect()),
-            LinearMap::Sum(parts) => Part::Sum(parts.iter().map(Part::of).collect()),
-            LinearMap::Shared(shared) => Part::Shared(shared.clone()),
+            LinearMap::Identity => MapPart::Identity,
+            LinearMap::Scale(_) => MapPart::Scale,
+            LinearMap::Separable { rows, cols } => MapPart::Separable { shared: rows == cols },
+            LinearMap::Spectral { rows, cols, .. } => MapPart::Spectral { rows: rows.clone(), cols: cols.clone() },
+            LinearMap::PixelDiagonal(_) => MapPart::PixelDiagonal,
+            LinearMap::ChannelMix(_) => MapPart::ChannelMix,
+            LinearMap::Dense(_) => MapPart::Dense,
+            LinearMap::Compose(parts) => MapPart::Compose(parts.iter().map(MapPart::of).collect()),
+            LinearMap::Sum(parts) => MapPart::Sum(parts.iter().map(MapPart::of).collect()),
+            LinearMap::Shared(shared) => MapPart::Shared(shared.clone()),
         }
     }
 
-    fn joined(self, other: Part) -> Result<Part, CorruptionError> {
-        let pairwise =
-            |a: Vec<Part>, b: Vec<Part>| a.into_iter().zip(b).map(|(a, b)| a.joined(b)).collect::<Result<Vec<_>, _>>();
+    fn joined(self, other: MapPart) -> Result<MapPart, CorruptionError> {
+        let pairwise = |a: Vec<MapPart>, b: Vec<MapPart>| {
+            a.into_iter().zip(b).map(|(a, b)| a.joined(b)).collect::<Result<Vec<_>, _>>()
+        };
         Ok(match (self, other) {
-            (Part::Separable { shared: a }, Part::Separable { shared: b }) => Part::Separable { shared: a && b },
-            (Part::Compose(a), Part::Compose(b)) if a.len() == b.len() => Part::Compose(pairwise(a, b)?),
-            (Part::Sum(a), Part::Sum(b)) if a.len() == b.len() => Part::Sum(pairwise(a, b)?),
+            (MapPart::Separable { shared: a }, MapPart::Separable { shared: b }) => {
+                MapPart::Separable { shared: a && b }
+            }
+            (MapPart::Compose(a), MapPart::Compose(b)) if a.len() == b.len() => MapPart::Compose(pairwise(a, b)?),
+            (MapPart::Sum(a), MapPart::Sum(b)) if a.len() == b.len() => MapPart::Sum(pairwise(a, b)?),
             (a, b) if a == b => a,
-            (Part::Identity, richer) | (richer, Part::Identity) => richer,
+            (MapPart::Identity, richer) | (richer, MapPart::Identity) => richer,
             // A multiple of the identity has a place in every other structure but an empty one.
-            (Part::Scale, richer) | (richer, Part::Scale) => richer,
+            (MapPart::Scale, richer) | (richer, MapPart::Scale) => richer,
             (a, b) => return Err(CorruptionError::Structures { first: a.name(), second: b.name() }),
         })
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Part::Identity => "identity",
-            Part::Scale => "scale",
-            Part::Separable { .. } => "separable",
-            Part::Spectral { .. } => "spectral",
-            Part::PixelDiagonal => "pixel mask",
-            Part::ChannelMix => "channel mix",
-            Part::Dense => "dense",
-            Part::Compose(_) => "composition",
-            Part::Sum(_) => "sum",
-            Part::Shared(_) => "constant",
+            MapPart::Identity => "identity",
+            MapPart::Scale => "scale",
+            MapPart::Separable { .. } => "separable",
+            MapPart::Spectral { .. } => "spectral",
+            MapPart::PixelDiagonal => "pixel mask",
+            MapPart::ChannelMix => "channel mix",
+            MapPart::Dense => "dense",
+            MapPart::Compose(_) => "composition",
+            MapPart::Sum(_) => "sum",
+            MapPart::Shared(_) => "constant",
         }
     }
 
     fn shapes(&self, shape: Shape, out: &mut Vec<Vec<usize>>) {
         let Shape { height, width, channels } = shape;
         match self {
-            Part::Identity | Part::Shared(_) => {}
-            Part::Scale => out.push(vec![1, 1, 1]),
-            Part::Separable { shared: true } => out.push(vec![height, height]),
-            Part::Separable { shared: false } => out.extend([vec![height, height], vec![width, width]]),
-            Part::Spectral { .. } | Part::PixelDiagonal => out.push(vec![height, width, 1]),
-            Part::ChannelMix => out.push(vec![channels, channels]),
-            Part::Dense => out.push(vec![shape.len(), shape.len()]),
-            Part::Compose(parts) | Part::Sum(parts) => parts.iter().for_each(|part| part.shapes(shape, out)),
+            MapPart::Identity | MapPart::Shared(_) => {}
+            MapPart::Scale => out.push(vec![1, 1, 1]),
+            MapPart::Separable { shared: true } => out.push(vec![height, height]),
+            MapPart::Separable { shared: false } => out.extend([vec![height, height], vec![width, width]]),
+            MapPart::Spectral { .. } | MapPart::PixelDiagonal => out.push(vec![height, width, 1]),
+            MapPart::ChannelMix => out.push(vec![channels, channels]),
+            MapPart::Dense => out.push(vec![shape.len(), shape.len()]),
+            MapPart::Compose(parts) | MapPart::Sum(parts) => parts.iter().for_each(|part| part.shapes(shape, out)),
         }
     }
 
     fn values(&self, map: &LinearMap, shape: Shape, out: &mut Vec<Vec<f64>>) -> Result<(), CorruptionError> {
         match (self, map) {
-            (Part::Separable { shared: true }, LinearMap::Separable { rows, cols }) if rows == cols => {
+            (MapPart::Separable { shared: true }, LinearMap::Separable { rows, cols }) if rows == cols => {
                 out.push(rows.values().to_vec());
             }
-            (Part::Separable { shared: false }, LinearMap::Separable { rows, cols }) => {
+            (MapPart::Separable { shared: false }, LinearMap::Separable { rows, cols }) => {
                 out.extend([rows.values().to_vec(), cols.values().to_vec()]);
             }
-            (Part::Spectral { rows, cols }, LinearMap::Spectral { rows: b, cols: d, gains })
+            (MapPart::Spectral { rows, cols }, LinearMap::Spectral { rows: b, cols: d, gains })
                 if rows == b && cols == d =>
             {
                 out.push(gains.clone());
             }
-            (Part::PixelDiagonal, LinearMap::PixelDiagonal(weights)) => out.push(weights.clone()),
-            (Part::ChannelMix, LinearMap::ChannelMix(matrix)) | (Part::Dense, LinearMap::Dense(matrix)) => {
+            (MapPart::PixelDiagonal, LinearMap::PixelDiagonal(weights)) => out.push(weights.clone()),
+            (MapPart::ChannelMix, LinearMap::ChannelMix(matrix)) | (MapPart::Dense, LinearMap::Dense(matrix)) => {
                 out.push(matrix.values().to_vec());
             }
-            (Part::Compose(parts), LinearMap::Compose(maps)) | (Part::Sum(parts), LinearMap::Sum(maps))
+            (MapPart::Compose(parts), LinearMap::Compose(maps)) | (MapPart::Sum(parts), LinearMap::Sum(maps))
                 if parts.len() == maps.len() =>
             {
                 for (part, map) in parts.iter().zip(maps) {
                     part.values(map, shape, out)?;
                 }
             }
-            (Part::Shared(one), LinearMap::Shared(other)) if one == other => {}
+            (MapPart::Shared(one), LinearMap::Shared(other)) if one == other => {}
             (_, LinearMap::Identity) => self.multiple_of_identity(1.0, shape, out)?,
             (_, LinearMap::Scale(factor)) => self.multiple_of_identity(*factor, shape, out)?,
-            _ => return Err(CorruptionError::Structures { first: self.name(), second: Part::of(map).name() }),
+            _ => return Err(CorruptionError::Structures { first: self.name(), second: MapPart::of(map).name() }),
         }
         Ok(())
     }
@@ -214,29 +217,29 @@ impl Part {
     fn multiple_of_identity(&self, factor: f64, shape: Shape, out: &mut Vec<Vec<f64>>) -> Result<(), CorruptionError> {
         let diagonal = |n: usize, value: f64| Matrix::diagonal(&vec![value; n]).into_values();
         match self {
-            Part::Identity if factor == 1.0 => {}
-            Part::Identity | Part::Shared(_) => {
+            MapPart::Identity if factor == 1.0 => {}
+            MapPart::Identity | MapPart::Shared(_) => {
                 return Err(CorruptionError::Structures { first: self.name(), second: "scale" });
             }
-            Part::Scale => out.push(vec![factor]),
+            MapPart::Scale => out.push(vec![factor]),
             // G G^T = factor I.
-            Part::Separable { shared: true } if factor >= 0.0 => out.push(diagonal(shape.height, factor.sqrt())),
-            Part::Separable { shared: true } => {
+            MapPart::Separable { shared: true } if factor >= 0.0 => out.push(diagonal(shape.height, factor.sqrt())),
+            MapPart::Separable { shared: true } => {
                 return Err(CorruptionError::Structures { first: "symmetric separable", second: "negative scale" });
             }
-            Part::Separable { shared: false } => {
+            MapPart::Separable { shared: false } => {
                 out.extend([diagonal(shape.height, factor), diagonal(shape.width, 1.0)]);
             }
-            Part::Spectral { .. } | Part::PixelDiagonal => out.push(vec![factor; shape.pixels()]),
-            Part::ChannelMix => out.push(diagonal(shape.channels, factor)),
-            Part::Dense => out.push(diagonal(shape.len(), factor)),
-            Part::Compose(parts) | Part::Sum(parts) => {
-                let rest = if matches!(self, Part::Sum(_)) { 0.0 } else { 1.0 };
+            MapPart::Spectral { .. } | MapPart::PixelDiagonal => out.push(vec![factor; shape.pixels()]),
+            MapPart::ChannelMix => out.push(diagonal(shape.channels, factor)),
+            MapPart::Dense => out.push(diagonal(shape.len(), factor)),
+            MapPart::Compose(parts) | MapPart::Sum(parts) => {
+                let rest = if matches!(self, MapPart::Sum(_)) { 0.0 } else { 1.0 };
                 // The factor goes to the first part that can hold it.
-                let first = parts.iter().position(Part::holds_a_factor).unwrap_or(0);
+                let first = parts.iter().position(MapPart::holds_a_factor).unwrap_or(0);
                 for (index, part) in parts.iter().enumerate() {
                     // Zero times anything is zero.
-                    if factor == 0.0 && index != first && matches!(part, Part::Shared(_)) {
+                    if factor == 0.0 && index != first && matches!(part, MapPart::Shared(_)) {
                         continue;
                     }
                     part.multiple_of_identity(if index == first { factor } else { rest }, shape, out)?;
@@ -248,9 +251,9 @@ impl Part {
 
     fn holds_a_factor(&self) -> bool {
         match self {
-            Part::Identity | Part::Shared(_) => false,
-            Part::Compose(parts) => parts.iter().any(Part::holds_a_factor),
-            Part::Sum(parts) => parts.iter().all(Part::holds_a_factor),
+            MapPart::Identity | MapPart::Shared(_) => false,
+            MapPart::Compose(parts) => parts.iter().any(MapPart::holds_a_factor),
+            MapPart::Sum(parts) => parts.iter().all(MapPart::holds_a_factor),
             _ => true,
         }
     }
@@ -270,17 +273,17 @@ impl Part {
             })
         };
         match self {
-            Part::Identity => Ok(x),
-            Part::Scale | Part::PixelDiagonal => {
+            MapPart::Identity => Ok(x),
+            MapPart::Scale | MapPart::PixelDiagonal => {
                 let factor = next()?;
                 g.mul(x, factor)
             }
-            Part::Separable { shared } => {
+            MapPart::Separable { shared } => {
                 let rows = next()?;
                 let cols = if *shared { rows } else { next()? };
                 g.separable(x, rows, cols)
             }
-            Part::Spectral { rows, cols } => {
+            MapPart::Spectral { rows, cols } => {
                 let gains = next()?;
                 let fixed = |g: &mut Graph, m: Matrix| g.constant([1, m.rows(), m.cols()], m.into_values());
                 let (b, d) = (fixed(g, rows.clone())?, fixed(g, cols.clone())?);
@@ -289,11 +292,11 @@ impl Part {
                 let damped = g.mul(spectrum, gains)?;
                 g.separable(damped, bt, dt)
             }
-            Part::ChannelMix => {
+            MapPart::ChannelMix => {
                 let matrix = next()?;
                 g.channel_mix(x, matrix)
             }
-            Part::Dense => {
+            MapPart::Dense => {
                 let matrix = next()?;
                 let n = g.shape(x).first().copied().unwrap_or(1);
                 let y = if g.shape(matrix)[0] == 1 {
@@ -306,8 +309,8 @@ impl Part {
                 };
                 g.reshape(y, [n, shape.height, shape.width, shape.channels])
             }
-            Part::Shared(shared) => {
-                let program = MapProgram { shape, part: Part::of(shared.map()) };
+            MapPart::Shared(shared) => {
+                let program = MapProgram { shape, part: MapPart::of(shared.map()) };
                 let (mut values, mut constants) = (Vec::new(), Vec::new());
                 // A map always fits its own structure.
                 if program.part.values(shared.map(), shape, &mut values).is_err() {
@@ -318,8 +321,8 @@ impl Part {
                 }
                 program.emit(g, x, &constants)
             }
-            Part::Compose(parts) => parts.iter().try_fold(x, |x, part| part.emit(g, shape, x, parameters)),
-            Part::Sum(parts) => {
+            MapPart::Compose(parts) => parts.iter().try_fold(x, |x, part| part.emit(g, shape, x, parameters)),
+            MapPart::Sum(parts) => {
                 let mut terms = Vec::with_capacity(parts.len());
                 for part in parts {
                     terms.push((1.0, part.emit(g, shape, x, parameters)?));

@@ -13,7 +13,7 @@ pub struct UnknownNetwork(String);
 
 /// What an official module is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Module {
+enum OfficialModule {
     Fourier,
     Linear { inputs: usize },
     Convolution { channels: usize, filters: usize },
@@ -32,15 +32,19 @@ impl UNetConfig {
         image_size: Option<usize>,
     ) -> Result<UNetConfig, UnknownNetwork> {
         let shapes: HashMap<&str, &[usize]> = parameters.iter().copied().collect();
-        let modules: Vec<Module> =
-            (0..).map(|index| module(&shapes, index)).take_while(|module| *module != Module::Other).collect();
+        let modules: Vec<OfficialModule> =
+            (0..).map(|index| module(&shapes, index)).take_while(|module| *module != OfficialModule::Other).collect();
         let unknown = |problem: &str| UnknownNetwork(problem.into());
         let (embedding, rest) = match &modules[..] {
-            [Module::Fourier, rest @ ..] => (Embedding::Fourier { scale: 16.0 }, rest),
+            [OfficialModule::Fourier, rest @ ..] => (Embedding::Fourier { scale: 16.0 }, rest),
             rest => (Embedding::Positional, rest),
         };
-        let [Module::Linear { inputs }, Module::Linear { .. }, Module::Convolution { channels, filters }, rest @ ..] =
-            rest
+        let [
+            OfficialModule::Linear { inputs },
+            OfficialModule::Linear { .. },
+            OfficialModule::Convolution { channels, filters },
+            rest @ ..,
+        ] = rest
         else {
             return Err(unknown("it does not begin with a time embedding and a convolution"));
         };
@@ -50,9 +54,10 @@ impl UNetConfig {
             return Err(unknown("the time embedding does not have the width of the first convolution"));
         }
         // Levels end with a pyramid; before it stands the block that halves the image.
-        let mut levels: Vec<&[Module]> = rest.split(|m| *m == Module::Pyramid).collect();
+        let mut levels: Vec<&[OfficialModule]> = rest.split(|m| *m == OfficialModule::Pyramid).collect();
         let tail = levels.pop().unwrap_or(&[]);
-        let count = |level: &[Module]| level.iter().filter(|m| matches!(m, Module::Residual { .. })).count();
+        let count =
+            |level: &[OfficialModule]| level.iter().filter(|m| matches!(m, OfficialModule::Residual { .. })).count();
         let blocks = levels.first().map_or(0, |level| count(level)).saturating_sub(1);
         if blocks == 0 || levels.iter().any(|level| count(level) != blocks + 1) {
             return Err(unknown("its levels do not all have the same number of residual blocks"));
@@ -61,11 +66,11 @@ impl UNetConfig {
         let mut multipliers = Vec::new();
         for level in &levels {
             match level.first() {
-                Some(Module::Residual { filters }) if filters % width == 0 => multipliers.push(filters / width),
+                Some(OfficialModule::Residual { filters }) if filters % width == 0 => multipliers.push(filters / width),
                 _ => return Err(unknown("a level does not begin with a residual block")),
             }
         }
-        let attends = |level: &&&[Module]| level.get(1) == Some(&Module::Attention);
+        let attends = |level: &&&[OfficialModule]| level.get(1) == Some(&OfficialModule::Attention);
         let attending: Vec<usize> = (0..levels.len()).filter(|&l| attends(&&levels[l])).collect();
         let size = match (image_size, attending.first()) {
             (Some(size), _) => size,
@@ -87,21 +92,21 @@ impl UNetConfig {
     }
 }
 
-fn module(shapes: &HashMap<&str, &[usize]>, index: usize) -> Module {
+fn module(shapes: &HashMap<&str, &[usize]>, index: usize) -> OfficialModule {
     let shape = |name: &str| shapes.get(format!("all_modules.{index}.{name}").as_str()).copied();
     if let Some([_]) = shape("W") {
-        Module::Fourier
+        OfficialModule::Fourier
     } else if let Some([filters, ..]) = shape("Conv_0.weight") {
-        Module::Residual { filters: *filters }
+        OfficialModule::Residual { filters: *filters }
     } else if shape("NIN_0.W").is_some() {
-        Module::Attention
+        OfficialModule::Attention
     } else if shape("Conv2d_0.weight").is_some() {
-        Module::Pyramid
+        OfficialModule::Pyramid
     } else {
         match shape("weight") {
-            Some([_, inputs]) => Module::Linear { inputs: *inputs },
-            Some([filters, channels, _, _]) => Module::Convolution { channels: *channels, filters: *filters },
-            _ => Module::Other,
+            Some([_, inputs]) => OfficialModule::Linear { inputs: *inputs },
+            Some([filters, channels, _, _]) => OfficialModule::Convolution { channels: *channels, filters: *filters },
+            _ => OfficialModule::Other,
         }
     }
 }

@@ -158,7 +158,7 @@ enum Gains {
 }
 
 /// Moments of `C x_0` per coefficient; `gain` per frequency.
-struct Seen {
+struct SignalMoments {
     gain: Vec<f64>,
     mean: Vec<f64>,
     variance: Vec<f64>,
@@ -200,10 +200,10 @@ impl Gains {
         })
     }
 
-    fn seen(&self, spectrum: &Spectrum, mean: &[f64]) -> Seen {
+    fn seen(&self, spectrum: &Spectrum, mean: &[f64]) -> SignalMoments {
         let (shape, variance) = (spectrum.shape(), spectrum.variance());
         match self {
-            Gains::Diagonal(gains) => Seen {
+            Gains::Diagonal(gains) => SignalMoments {
                 gain: gains.clone(),
                 mean: (0..shape.len()).map(|i| gains[i / shape.channels] * mean[i]).collect(),
                 variance: (0..shape.len()).map(|i| gains[i / shape.channels].powi(2) * variance[i]).collect(),
@@ -215,7 +215,7 @@ impl Gains {
                     map.apply(shape, x).expect("the matrices were made for this shape")
                 };
                 let (r, c) = (rows.diagonal_values(), cols.diagonal_values());
-                Seen {
+                SignalMoments {
                     gain: r.iter().flat_map(|r| c.iter().map(move |c| r * c)).collect(),
                     mean: apply(rows, cols, mean),
                     variance: apply(&squared(rows), &squared(cols), variance),

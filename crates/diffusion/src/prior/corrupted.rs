@@ -1,8 +1,8 @@
 //! Corrupted images, made when they are needed: what is fitted to them takes passes over the data set, and no copy of it.
 
 use crate::corruption::{CorruptionError, LinearMap, Shape};
-use softdiff_engine::pixels::{PixelValue, to_unit};
 use rayon::prelude::*;
+use softdiff_engine::pixels::{PixelValue, to_unit};
 
 /// Images of a chunk. A multiple of the depth at which products of matrices are added up (256), so that adding up chunk by
 /// chunk gives every bit of the product of all images.

@@ -7,11 +7,11 @@ use std::f64::consts::TAU;
 /// The density of a prior, with its factors worked out once.
 pub struct PriorDensity<'a> {
     prior: &'a Prior,
-    parts: Vec<Part>,
+    parts: Vec<NoisyComponent>,
 }
 
 /// A Gaussian of the coefficients, noise included: ln of its weight, its mean, and the factor of its covariance.
-struct Part {
+struct NoisyComponent {
     log_weight: f64,
     mean: Vec<f64>,
     factor: Cholesky,
@@ -25,10 +25,10 @@ impl Prior {
         }
         let parts = match &self.signal {
             Signal::Modes { mixture, .. } => {
-                let part = |component: &super::Component| -> Result<Part, PriorError> {
+                let part = |component: &super::Component| -> Result<NoisyComponent, PriorError> {
                     let noise = Matrix::diagonal(&vec![self.sigma * self.sigma; component.mean.len()]);
                     let factor = Cholesky::new(&component.covariance.combined(1.0, &noise, 1.0))?;
-                    Ok(Part { log_weight: component.weight.ln(), mean: component.mean.clone(), factor })
+                    Ok(NoisyComponent { log_weight: component.weight.ln(), mean: component.mean.clone(), factor })
                 };
                 mixture.components.iter().map(part).collect::<Result<_, _>>()?
             }
@@ -63,7 +63,7 @@ impl PriorDensity<'_> {
         let signal: Vec<f64> = x.iter().zip(offset).map(|(x, o)| x - o).collect();
         let coefficients = modes.coefficients(&signal).into_values();
         let rest = (dot(&signal, &signal) - dot(&coefficients, &coefficients)).max(0.0);
-        let of_part = |part: &Part| {
+        let of_part = |part: &NoisyComponent| {
             let difference: Vec<f64> = coefficients.iter().zip(&part.mean).map(|(a, b)| a - b).collect();
             let white = part.factor.solve_lower(&difference);
             let normaliser = white.len() as f64 * TAU.ln() + part.factor.log_determinant();

@@ -17,7 +17,7 @@ pub const LARGEST_PRIOR: u64 = 4 << 30;
 /// Images beyond this side are no images.
 const LARGEST_SIDE: usize = 8192;
 
-type Tensors = Vec<(&'static str, Vec<usize>, Vec<f64>)>;
+type NamedTensors = Vec<(&'static str, Vec<usize>, Vec<f64>)>;
 
 impl Prior {
     /// Writes the file, complete or not at all. That of a run is written through its folder instead.
@@ -46,7 +46,7 @@ impl Prior {
 
     /// The content of its file.
     pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
-        let (kind, tensors): (&str, Tensors) = match &self.signal {
+        let (kind, tensors): (&str, NamedTensors) = match &self.signal {
             Signal::None => ("noise", vec![("sigma", vec![1], vec![self.sigma])]),
             Signal::Data { images } => {
                 let count = images.len() / self.shape.len();

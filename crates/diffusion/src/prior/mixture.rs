@@ -1,7 +1,7 @@
 //! A mixture of Gaussians with full covariances, fitted by expectation and maximisation.
 
 use super::PriorError;
-use crate::linalg::{Cholesky, LinalgError, Matrix, View, dot, multiply_into, squared_distance};
+use crate::linalg::{Cholesky, LinalgError, Matrix, MatrixView, dot, multiply_into, squared_distance};
 use crate::random::Stream;
 use rayon::prelude::*;
 
@@ -121,8 +121,8 @@ impl Mixture {
                     row.iter_mut().zip(&component.mean).for_each(|(x, mean)| *x -= mean);
                 }
                 let mut white = vec![0.0; centred.len()];
-                let rows = View::new(&centred, likelihoods.len(), dimensions);
-                multiply_into(rows, View::of(inverse).transposed(), &mut white, false);
+                let rows = MatrixView::new(&centred, likelihoods.len(), dimensions);
+                multiply_into(rows, MatrixView::of(inverse).transposed(), &mut white, false);
                 for (shares, white) in shares.chunks_exact_mut(count).zip(white.chunks_exact(dimensions)) {
                     shares[k] = rest - 0.5 * dot(white, white);
                 }
@@ -146,7 +146,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
         let points = points.values().par_chunks(BLOCK * dimensions);
         points.zip(shares.values().par_chunks(BLOCK * count)).map(|(points, shares)| {
             let rows = shares.len() / count;
-            (View::new(points, rows, dimensions), View::new(shares, rows, count))
+            (MatrixView::new(points, rows, dimensions), MatrixView::new(shares, rows, count))
         })
     };
     let total_of = |parts: Vec<Vec<f64>>| {
@@ -168,7 +168,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
     for (mean, total) in means.chunks_exact_mut(dimensions).zip(&totals) {
         mean.iter_mut().for_each(|m| *m /= total);
     }
-    let scatter = |(points, shares): (View<'_>, View<'_>)| {
+    let scatter = |(points, shares): (MatrixView<'_>, MatrixView<'_>)| {
         let mut sums = vec![0.0; count * dimensions * dimensions];
         for (k, sums) in sums.chunks_exact_mut(dimensions * dimensions).enumerate() {
             let mean = &means[k * dimensions..][..dimensions];
@@ -180,7 +180,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
                     weighted.extend(x.iter().zip(mean).map(|(x, mean)| part.sqrt() * (x - mean)));
                 }
             }
-            let rows = View::new(&weighted, weighted.len() / dimensions, dimensions);
+            let rows = MatrixView::new(&weighted, weighted.len() / dimensions, dimensions);
             multiply_into(rows.transposed(), rows, sums, false);
         }
         sums

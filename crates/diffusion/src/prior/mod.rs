@@ -18,12 +18,12 @@ pub use mixture::{Component, Mixture};
 pub use modes::Modes;
 
 use crate::corruption::{CorruptionError, LinearMap, Shape};
-use softdiff_engine::pixels::PixelValue;
 use crate::linalg::LinalgError;
 use crate::path::{Path, PathError};
 use crate::random::Stream;
 use corrupted::Corrupted;
 use rayon::prelude::*;
+use softdiff_engine::pixels::PixelValue;
 
 /// What can go wrong with a prior.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 use super::PriorError;
 use super::corrupted::Corrupted;
 use crate::corruption::{LinearMap, Shape};
-use softdiff_engine::pixels::PixelValue;
-use crate::linalg::{Matrix, SymmetricEigen, View, multiply_into};
+use crate::linalg::{Matrix, MatrixView, SymmetricEigen, multiply_into};
 use rayon::prelude::*;
+use softdiff_engine::pixels::PixelValue;
 
 /// Orthonormal images of one channel; coefficients are taken for every channel.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,7 +173,7 @@ fn principal_components<V: PixelValue>(images: &Corrupted<V>, count: usize) -> R
     let mut scatter = Matrix::zeros(shape.pixels(), shape.pixels());
     for chunk in images.chunks() {
         let centred = cloud(chunk?).centred(&mean);
-        multiply_into(View::of(&centred).transposed(), View::of(&centred), scatter.values_mut(), true);
+        multiply_into(MatrixView::of(&centred).transposed(), MatrixView::of(&centred), scatter.values_mut(), true);
     }
     let eigen = SymmetricEigen::new(&scatter)?;
     let gains = eigen.values[..count].iter().map(|v| (v.max(0.0) / planes as f64).sqrt()).collect();

@@ -10,7 +10,7 @@
 
 use super::{Progress, ScheduleError};
 use crate::corruption::{Corruption, CorruptionError, LinearMap, Shape};
-use crate::linalg::{LinalgError, Matrix, View, multiply_into, triangular_factor};
+use crate::linalg::{LinalgError, Matrix, MatrixView, multiply_into, triangular_factor};
 use rayon::prelude::*;
 
 /// Images whose increments are multiplied together; bounds memory to some 20 MB per thread at 256 levels of 32x32.
@@ -118,8 +118,8 @@ fn group_moments(
     let mut moments = Matrix::zeros(count, count);
     for start in (0..count).step_by(BAND) {
         let height = BAND.min(count - start);
-        let band = View::new(&values[start * width..(start + height) * width], height, width);
-        let rest = View::new(&values[start * width..], count - start, width);
+        let band = MatrixView::new(&values[start * width..(start + height) * width], height, width);
+        let rest = MatrixView::new(&values[start * width..], count - start, width);
         let mut product = vec![0.0; height * (count - start)];
         multiply_into(band, rest.transposed(), &mut product, false);
         for (offset, row) in product.chunks_exact(count - start).enumerate() {

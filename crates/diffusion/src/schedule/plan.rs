@@ -7,10 +7,10 @@ use super::{
 };
 use crate::corruption::Corruption;
 use crate::curve::{Curve, Interpolation};
-use softdiff_engine::hash;
-use softdiff_engine::pixels::PixelValue;
 use crate::linalg::Matrix;
 use crate::random::Stream;
+use softdiff_engine::hash;
+use softdiff_engine::pixels::PixelValue;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What schedule to make.
@@ -71,7 +71,7 @@ pub fn plan<V: PixelValue>(
     let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
     let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
     let unconverged = runs.iter().map(|run| run.unconverged).sum();
-    let Chosen { method, knots, sigmas, hops, equal_arc_length, .. } = runs.swap_remove(0);
+    let ChosenKnots { method, knots, sigmas, hops, equal_arc_length, .. } = runs.swap_remove(0);
     Ok(Schedule {
         format: Schedule::current_format(),
         corruption: corruption.describe(),
@@ -106,7 +106,7 @@ fn choose<V: PixelValue>(source: &[V], length: usize, count: usize, seed: u64) -
     order.iter().flat_map(|&image| &source[image * length..(image + 1) * length]).map(|value| value.unit()).collect()
 }
 
-struct Chosen {
+struct ChosenKnots {
     method: Method,
     knots: Vec<f64>,
     sigmas: Option<Vec<f64>>,
@@ -120,7 +120,7 @@ fn choose_knots(
     images: &[f64],
     request: &Request,
     progress: &Progress<'_>,
-) -> Result<Chosen, ScheduleError> {
+) -> Result<ChosenKnots, ScheduleError> {
     let candidates = &request.candidates;
     let paired = match (request.metric, request.method) {
         // A squared error is of an image and the same image, whatever distance the hops are measured by.
@@ -137,7 +137,7 @@ fn choose_knots(
         let sigmas = geometric(smallest, largest, noise_levels)?;
         let found = JointGrid::new(squared, sigmas.clone(), corruption.shape().len())?.find_knots(request.knots)?;
         let steps: Vec<f64> = (1..candidates.len()).map(|k| distances[(k - 1, k)]).collect();
-        return Ok(Chosen {
+        return Ok(ChosenKnots {
             method: Method::Joint { max_hop: found.max_hop, smallest, largest, noise_levels },
             knots: found.nodes.iter().map(|node| candidates[node.0]).collect(),
             sigmas: Some(found.nodes.iter().map(|node| sigmas[node.1]).collect()),
@@ -162,7 +162,7 @@ fn choose_knots(
         Ok(estimate.distance())
     });
     let chosen = choose_from(&distances, &errors(), corruption, request)?;
-    Ok(Chosen { unconverged: unconverged.load(Ordering::Relaxed), ..chosen })
+    Ok(ChosenKnots { unconverged: unconverged.load(Ordering::Relaxed), ..chosen })
 }
 
 /// `errors`: the mean squared change of an image by each candidate, for the method that matches them.
@@ -171,7 +171,7 @@ fn choose_from(
     errors: &[f64],
     corruption: &dyn Corruption,
     request: &Request,
-) -> Result<Chosen, ScheduleError> {
+) -> Result<ChosenKnots, ScheduleError> {
     let candidates = &request.candidates;
     let last = candidates.len() - 1;
     // Steps between neighbours lie below any limit under which a path exists, so the search below measures them too.
@@ -192,12 +192,12 @@ fn choose_from(
             let found = find_knots(distances, request.knots)?;
             let knots = found.path.nodes.iter().map(|&node| candidates[node]).collect();
             let method = Method::ShortestPath { max_hop: found.max_hop };
-            Ok(Chosen { method, knots, sigmas, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
+            Ok(ChosenKnots { method, knots, sigmas, hops: found.path.hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::EqualArcLength => {
             let hops = hops_along(candidates, &steps, &equal)?;
             let knots = equal.clone();
-            Ok(Chosen { method: request.method, knots, sigmas, hops, equal_arc_length: equal, unconverged: 0 })
+            Ok(ChosenKnots { method: request.method, knots, sigmas, hops, equal_arc_length: equal, unconverged: 0 })
         }
         Method::MseMatched { pace, .. } => {
             let Timing { noise, start } = &request.timing;
@@ -212,7 +212,7 @@ fn choose_from(
             // A path starts at the image itself.
             knots[0] = candidates[0];
             let hops = hops_along(candidates, &steps, &knots)?;
-            Ok(Chosen { method: request.method, knots, sigmas, hops, equal_arc_length: equal, unconverged: 0 })
+            Ok(ChosenKnots { method: request.method, knots, sigmas, hops, equal_arc_length: equal, unconverged: 0 })
         }
         // Found on a grid of both, above.
         Method::Joint { .. } => Err(ScheduleError::Knots { knots: request.knots, candidates: candidates.len() }),

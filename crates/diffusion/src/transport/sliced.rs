@@ -1,10 +1,10 @@
 //! Sliced Wasserstein distance: the mean over directions of one-dimensional transport, which is sorting.
 
 use super::{Estimate, TransportError, check_clouds};
-use softdiff_engine::pixels::{PixelValue, to_unit};
 use crate::linalg::{Matrix, dot, norm};
 use crate::random::Stream;
 use rayon::prelude::*;
+use softdiff_engine::pixels::{PixelValue, to_unit};
 
 /// Directions that points are projected on at a time.
 const TOGETHER: usize = 64;

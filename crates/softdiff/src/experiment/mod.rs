@@ -80,7 +80,10 @@ impl Experiment {
     pub fn find(name: &str) -> Result<&'static Experiment, UnknownExperiment> {
         let names = EXPERIMENTS.iter().map(|experiment| experiment.name);
         let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
-        found.ok_or_else(|| UnknownExperiment { name: name.to_owned(), hint: softdiff_engine::suggest::hint(name, names) })
+        found.ok_or_else(|| UnknownExperiment {
+            name: name.to_owned(),
+            hint: softdiff_engine::suggest::hint(name, names),
+        })
     }
 
     /// Whether its models are trained, and not only scheduled.

@@ -13,8 +13,8 @@ use super::ImportError;
 use super::pickle::{self, Global, Node, Pickle, Value};
 use crate::archive::ArchiveError;
 use crate::archive::zip::{Archive, Rules};
-use softdiff_data::quote::quote;
 use layout::Layout;
+use softdiff_data::quote::quote;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 

@@ -3,11 +3,11 @@
 use super::InceptionError;
 use super::graph;
 use super::names::pytorch_name;
-use softdiff_engine::hash;
 use crate::import::torch::TorchFile;
 use crate::import::{ImportError, read_file};
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
+use softdiff_engine::hash;
 use softdiff_engine::op::Align;
 use softdiff_engine::{Graph, Params};
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 
 use super::Statistics;
 use super::statistics_file::Note;
-use softdiff_engine::hash;
 use softdiff_engine::cache;
+use softdiff_engine::hash;
 
 /// Changed when the same inputs would give other statistics.
 const VERSION: u32 = 1;

@@ -6,10 +6,10 @@
 
 use super::{MetricError, Note, Pictures, Statistics, StatisticsCache};
 use crate::data::Dataset;
-use softdiff_engine::hash;
 use crate::inception::{Extractor, FEATURES};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
 use softdiff_engine::cpu::product::inner_products;
+use softdiff_engine::hash;
 
 /// A reference set, made ready for several comparisons.
 pub struct FidReference {

@@ -2,9 +2,9 @@
 
 use super::evaluation::FORMAT;
 use super::{Evaluation, compare};
-use softdiff_engine::hash;
 use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
+use softdiff_engine::hash;
 
 /// Results that are read of one run, and the longest of them.
 const MOST: usize = 500;

@@ -1,9 +1,9 @@
 //! How a number was measured: everything that must be equal before two numbers may be compared.
 
 use crate::data::{Dataset, Split, Transform};
-use softdiff_engine::hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use softdiff_engine::hash;
 use std::collections::BTreeMap;
 
 /// A set of pictures, or the statistics that stand for one.

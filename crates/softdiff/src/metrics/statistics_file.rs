@@ -5,10 +5,10 @@ use super::{MetricError, Statistics};
 use crate::archive::zip::{Index, Rules, ZipWriter};
 use crate::data::npy::Array;
 use crate::data::npz::npy_header;
-use softdiff_engine::hash;
 use crate::import::read_file;
 use crate::linalg::Matrix;
 use serde::{Deserialize, Serialize};
+use softdiff_engine::hash;
 use std::io::{self, Write};
 use std::path::Path;
 

@@ -164,9 +164,8 @@ impl TaskFlags {
         };
         let own = model.recipe.path.corruption().and_then(CorruptionSection::spec);
         let asked = self.boundary.map(Boundary::from);
-        let boundary = |own: Option<Boundary>| {
-            asked.unwrap_or(own.filter(|_| degraded_here).unwrap_or(Boundary::Reflect))
-        };
+        let boundary =
+            |own: Option<Boundary>| asked.unwrap_or(own.filter(|_| degraded_here).unwrap_or(Boundary::Reflect));
         let spec = match (self.corruption, own) {
             (Some(kind), _) => CorruptionSpec::named(named(kind))?.with_boundary(boundary(None)),
             // Heat mirrors the image at its border.

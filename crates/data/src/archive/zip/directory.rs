@@ -16,10 +16,10 @@ const FLAG_SIZES_FOLLOW: u16 = 1 << 3;
 const ZIP64_EXTRA: u16 = 1;
 
 /// One record of the central directory.
-pub struct Record {
+pub struct ZipRecord {
     pub name: String,
     pub crc: u32,
-    pub method: Method,
+    pub method: ZipMethod,
     /// Where the local header begins.
     pub header: u64,
     /// The bytes in the archive.
@@ -30,22 +30,22 @@ pub struct Record {
 
 /// How an entry's bytes are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum ZipMethod {
     Stored,
     Deflated,
 }
 
-impl Method {
+impl ZipMethod {
     fn code(self) -> u16 {
         match self {
-            Method::Stored => 0,
-            Method::Deflated => 8,
+            ZipMethod::Stored => 0,
+            ZipMethod::Deflated => 8,
         }
     }
 }
 
 /// Reads every record between the directory's start and its end.
-pub fn read(bytes: &[u8], end: &End, rules: Rules) -> Result<Vec<Record>, ArchiveError> {
+pub fn read(bytes: &[u8], end: &End, rules: Rules) -> Result<Vec<ZipRecord>, ArchiveError> {
     if end.entries > rules.max_entries {
         return Err(ArchiveError::ZipTooManyEntries { count: end.entries, limit: rules.max_entries });
     }
@@ -68,7 +68,7 @@ pub fn read(bytes: &[u8], end: &End, rules: Rules) -> Result<Vec<Record>, Archiv
     Ok(records)
 }
 
-fn read_record(cursor: &mut Bytes, rules: Rules) -> Result<Record, ArchiveError> {
+fn read_record(cursor: &mut Bytes, rules: Rules) -> Result<ZipRecord, ArchiveError> {
     let offset = cursor.offset();
     if cursor.u32()? != RECORD {
         return Err(ArchiveError::ZipSignature { part: "central directory record", offset });
@@ -90,16 +90,16 @@ fn read_record(cursor: &mut Bytes, rules: Rules) -> Result<Record, ArchiveError>
         return Err(ArchiveError::ZipEncrypted { name: quote(&name) });
     }
     let method = match method {
-        0 => Method::Stored,
-        8 if rules.deflated => Method::Deflated,
+        0 => ZipMethod::Stored,
+        8 if rules.deflated => ZipMethod::Deflated,
         _ if rules.deflated => return Err(ArchiveError::ZipMethod { name: quote(&name), method }),
         _ => return Err(ArchiveError::ZipCompressed { name: quote(&name), method }),
     };
     let [length, stored, header] = widen(extra, [length, stored, header])?;
-    if method == Method::Stored && stored != length {
+    if method == ZipMethod::Stored && stored != length {
         return Err(disagrees(&name, "stored size", length, stored));
     }
-    Ok(Record { name, crc, method, header, stored, length })
+    Ok(ZipRecord { name, crc, method, header, stored, length })
 }
 
 /// Saturated 32-bit fields are found, in this order, in the zip64 extra field.
@@ -124,7 +124,7 @@ fn zip64_extra(extra: &[u8]) -> Result<Bytes<'_>, ArchiveError> {
     Ok(Bytes::new(&[], "zip64 extra field"))
 }
 
-impl Record {
+impl ZipRecord {
     /// Where the entry's bytes are, once its local header agrees with this record.
     pub fn locate(&self, bytes: &[u8]) -> Result<Range<usize>, ArchiveError> {
         let mut cursor = Bytes::at(bytes, self.header, "zip local header")?;

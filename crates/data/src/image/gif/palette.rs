@@ -10,10 +10,10 @@ const COARSE: u32 = 5;
 /// The colours of a film, and which one is nearest to a colour.
 pub struct Palette {
     colours: Vec<[u8; 3]>,
-    by: By,
+    by: PaletteLookup,
 }
 
-enum By {
+enum PaletteLookup {
     /// A grey value is its own index.
     Grey,
     /// The colours are sorted and all there.
@@ -26,7 +26,7 @@ impl Palette {
     /// The colours for pictures of 1 or 3 channels.
     pub fn of<'a>(channels: usize, pictures: impl Iterator<Item = &'a [u8]> + Clone) -> Palette {
         if channels == 1 {
-            return Palette { colours: (0..=255).map(|grey| [grey; 3]).collect(), by: By::Grey };
+            return Palette { colours: (0..=255).map(|grey| [grey; 3]).collect(), by: PaletteLookup::Grey };
         }
         let pixels = || pictures.clone().flat_map(|picture| picture.as_chunks::<3>().0);
         let mut all = BTreeSet::new();
@@ -36,7 +36,7 @@ impl Palette {
                 return Palette::cut(pixels());
             }
         }
-        Palette { colours: all.into_iter().collect(), by: By::All }
+        Palette { colours: all.into_iter().collect(), by: PaletteLookup::All }
     }
 
     /// 256 colours, those of the others filled up with black.
@@ -49,7 +49,7 @@ impl Palette {
     /// The index of each pixel's colour.
     pub fn indices(&self, channels: usize, picture: &[u8]) -> Vec<u8> {
         let index = |pixel: &[u8; 3]| match &self.by {
-            By::Coarse(nearest) => nearest[coarse(pixel)],
+            PaletteLookup::Coarse(nearest) => nearest[coarse(pixel)],
             _ => self.colours.binary_search(pixel).unwrap_or(0) as u8,
         };
         if channels == 1 { picture.to_vec() } else { picture.as_chunks::<3>().0.iter().map(index).collect() }
@@ -79,7 +79,7 @@ impl Palette {
         }
         let colours: Vec<[u8; 3]> = boxes.iter().map(|bins| mean_colour(bins)).collect();
         let nearest = (0..1 << (3 * COARSE)).map(|bin| nearest(&colours, centre(bin))).collect();
-        Palette { colours, by: By::Coarse(nearest) }
+        Palette { colours, by: PaletteLookup::Coarse(nearest) }
     }
 }
 

@@ -11,14 +11,14 @@ pub const ZIGZAG: [u8; 64] = [
 ];
 
 /// A marker and what follows it.
-pub struct Segment<'a> {
+pub struct JpegSegment<'a> {
     pub marker: u8,
     pub body: &'a [u8],
 }
 
-impl<'a> Segment<'a> {
+impl<'a> JpegSegment<'a> {
     /// The next segment; bytes before its marker are skipped, as libjpeg does.
-    pub fn next(bytes: &'a [u8], at: &mut usize) -> Result<Segment<'a>, ImageError> {
+    pub fn next(bytes: &'a [u8], at: &mut usize) -> Result<JpegSegment<'a>, ImageError> {
         loop {
             let rest = bytes.get(*at..).unwrap_or_default();
             let start = rest.iter().position(|&byte| byte == 0xFF).ok_or_else(cut)?;
@@ -29,7 +29,7 @@ impl<'a> Segment<'a> {
             match marker {
                 // Stuffed zeros, restarts and standalone markers carry nothing.
                 0x00 | 0x01 | 0xD0..=0xD8 => continue,
-                0xD9 => return Ok(Segment { marker, body: &[] }),
+                0xD9 => return Ok(JpegSegment { marker, body: &[] }),
                 _ => {}
             }
             let length = bytes.get(*at..).and_then(|rest| rest.first_chunk::<2>()).ok_or_else(cut)?;
@@ -39,7 +39,7 @@ impl<'a> Segment<'a> {
             }
             let body = bytes.get(*at + 2..*at + length).ok_or_else(cut)?;
             *at += length;
-            return Ok(Segment { marker, body });
+            return Ok(JpegSegment { marker, body });
         }
     }
 }
@@ -69,7 +69,7 @@ pub fn read_restart_interval(body: &[u8]) -> Result<usize, ImageError> {
 }
 
 /// One colour component of the picture.
-pub struct Component {
+pub struct JpegComponent {
     pub id: u8,
     pub h: usize,
     pub v: usize,
@@ -91,13 +91,13 @@ pub struct Component {
 }
 
 /// The frame: size and components.
-pub struct Frame {
+pub struct JpegFrame {
     pub progressive: bool,
     pub width: usize,
     pub height: usize,
     pub h_max: usize,
     pub v_max: usize,
-    pub components: Vec<Component>,
+    pub components: Vec<JpegComponent>,
 }
 
 /// One component's samples before upsampling.
@@ -120,9 +120,9 @@ pub struct Planes {
     pub planes: Vec<Plane>,
 }
 
-impl Frame {
+impl JpegFrame {
     /// Reads an SOF segment and checks the limits; allocates nothing yet.
-    pub fn read(body: &[u8], progressive: bool, file: &[u8]) -> Result<Frame, ImageError> {
+    pub fn read(body: &[u8], progressive: bool, file: &[u8]) -> Result<JpegFrame, ImageError> {
         let (&[precision, h1, h0, w1, w0, count], specs) = body.split_first_chunk::<6>().ok_or_else(cut)?;
         if precision != 8 {
             return Err(unsupported("a precision other than 8 bits"));
@@ -143,10 +143,10 @@ impl Frame {
         if factors().any(|(h, v)| h_max % h != 0 || v_max % v != 0) {
             return Err(unsupported("a fractional sampling factor"));
         }
-        let components: Vec<Component> = specs
+        let components: Vec<JpegComponent> = specs
             .iter()
             .zip(factors())
-            .map(|(&[id, _, table], (h, v))| Component {
+            .map(|(&[id, _, table], (h, v))| JpegComponent {
                 id,
                 h,
                 v,
@@ -166,7 +166,7 @@ impl Frame {
         if bytes > MAX_ALLOCATION {
             return Err(ImageError::Allocation { bytes, limit: MAX_ALLOCATION });
         }
-        Ok(Frame { progressive, width, height, h_max, v_max, components })
+        Ok(JpegFrame { progressive, width, height, h_max, v_max, components })
     }
 
     /// Whether every component had a scan.
@@ -176,7 +176,7 @@ impl Frame {
 
     /// The samples of all components; transforms the coefficients of a progressive picture.
     pub fn into_planes(self) -> Result<Planes, ImageError> {
-        let Frame { width, height, h_max, v_max, .. } = self;
+        let JpegFrame { width, height, h_max, v_max, .. } = self;
         let planes = self.components.into_iter().map(|mut component| {
             let coefficients = std::mem::take(&mut component.coefficients);
             if !coefficients.is_empty() {
@@ -199,7 +199,7 @@ impl Frame {
     }
 }
 
-impl Component {
+impl JpegComponent {
     /// Makes room and fixes the quantization table, at the component's first scan.
     pub fn begin(&mut self, tables: &[Option<[u16; 64]>; 4], progressive: bool) -> Result<(), ImageError> {
         if self.quantization.is_none() {

@@ -7,7 +7,7 @@ use super::{ImageError, cut, damaged};
 const SHORT: u32 = 9;
 
 /// A table from codes to symbols.
-pub struct Table {
+pub struct HuffmanTable {
     /// For each `SHORT`-bit prefix: the symbol and the length of its code; length 0 when longer.
     short: Vec<(u8, u8)>,
     /// For each length: one past the last code of it, aligned to 16 bits.
@@ -17,10 +17,14 @@ pub struct Table {
     symbols: Vec<u8>,
 }
 
-impl Table {
-    fn new(counts: &[u8; 16], symbols: &[u8]) -> Result<Table, ImageError> {
-        let mut table =
-            Table { short: vec![(0, 0); 1 << SHORT], limit: [0; 17], offset: [0; 17], symbols: symbols.to_vec() };
+impl HuffmanTable {
+    fn new(counts: &[u8; 16], symbols: &[u8]) -> Result<HuffmanTable, ImageError> {
+        let mut table = HuffmanTable {
+            short: vec![(0, 0); 1 << SHORT],
+            limit: [0; 17],
+            offset: [0; 17],
+            symbols: symbols.to_vec(),
+        };
         let (mut code, mut index) = (0u32, 0usize);
         for (length, &count) in (1u32..).zip(counts) {
             let slot = length as usize;
@@ -73,8 +77,8 @@ impl Table {
 /// Reads a DHT segment.
 pub fn read_tables(
     mut body: &[u8],
-    dc: &mut [Option<Table>; 4],
-    ac: &mut [Option<Table>; 4],
+    dc: &mut [Option<HuffmanTable>; 4],
+    ac: &mut [Option<HuffmanTable>; 4],
 ) -> Result<(), ImageError> {
     while let Some((&selector, rest)) = body.split_first() {
         let (counts, rest) = rest.split_first_chunk::<16>().ok_or_else(cut)?;
@@ -85,7 +89,8 @@ pub fn read_tables(
         let (symbols, rest) = rest.split_at_checked(total).ok_or_else(cut)?;
         let tables = if selector >> 4 == 0 { &mut *dc } else { &mut *ac };
         let slot = tables.get_mut(usize::from(selector & 15)).filter(|_| selector >> 4 < 2);
-        *slot.ok_or_else(|| damaged("a Huffman table with a wrong number"))? = Some(Table::new(counts, symbols)?);
+        *slot.ok_or_else(|| damaged("a Huffman table with a wrong number"))? =
+            Some(HuffmanTable::new(counts, symbols)?);
         body = rest;
     }
     Ok(())

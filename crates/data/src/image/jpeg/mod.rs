@@ -17,8 +17,8 @@ mod upsample;
 
 use super::{ImageError, Picture, check_size};
 use bits::Bits;
-use frame::{Frame, Segment};
-use huffman::Table;
+use frame::{JpegFrame, JpegSegment};
+use huffman::HuffmanTable;
 use scan::Scan;
 
 const FORMAT: &str = "JPEG";
@@ -41,8 +41,8 @@ fn unsupported(what: &'static str) -> ImageError {
 #[derive(Default)]
 struct Tables {
     quantization: [Option<[u16; 64]>; 4],
-    dc: [Option<Table>; 4],
-    ac: [Option<Table>; 4],
+    dc: [Option<HuffmanTable>; 4],
+    ac: [Option<HuffmanTable>; 4],
     restart_interval: usize,
 }
 
@@ -58,11 +58,11 @@ struct Markers {
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut tables = Tables::default();
     let mut markers = Markers::default();
-    let mut frame: Option<Frame> = None;
+    let mut frame: Option<JpegFrame> = None;
     let mut scans = 0;
     let mut at = 2;
     loop {
-        let segment = match Segment::next(bytes, &mut at) {
+        let segment = match JpegSegment::next(bytes, &mut at) {
             Ok(segment) => segment,
             // Some writers forget the end marker; harmless if nothing is missing.
             Err(_) if frame.as_ref().is_some_and(|frame| !frame.progressive && frame.is_complete()) => break,
@@ -73,7 +73,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
             0xDB => frame::read_quantization(segment.body, &mut tables.quantization)?,
             0xC4 => huffman::read_tables(segment.body, &mut tables.dc, &mut tables.ac)?,
             0xC0..=0xC2 if frame.is_some() => return Err(damaged("two frame headers")),
-            0xC0..=0xC2 => frame = Some(Frame::read(segment.body, segment.marker == 0xC2, bytes)?),
+            0xC0..=0xC2 => frame = Some(JpegFrame::read(segment.body, segment.marker == 0xC2, bytes)?),
             0xC3 | 0xC5..=0xC7 | 0xCB | 0xCD..=0xCF => return Err(unsupported("a lossless or hierarchical picture")),
             0xC9 | 0xCA | 0xCC => return Err(unsupported("arithmetic coding")),
             0xDD => tables.restart_interval = frame::read_restart_interval(segment.body)?,

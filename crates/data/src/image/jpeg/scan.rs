@@ -1,13 +1,13 @@
 //! Scans: which components and coefficients they carry, and how their blocks are decoded (T.81, annexes F and G).
 
 use super::bits::Bits;
-use super::frame::{Component, Frame, ZIGZAG};
-use super::huffman::Table;
+use super::frame::{JpegComponent, JpegFrame, ZIGZAG};
+use super::huffman::HuffmanTable;
 use super::{ImageError, Tables, cut, damaged};
 
 /// A scan header.
 pub struct Scan {
-    /// Component, DC table, AC table.
+    /// JpegComponent, DC table, AC table.
     components: Vec<(usize, usize, usize)>,
     /// First and last coefficient in zigzag order.
     spectrum: (usize, usize),
@@ -18,7 +18,7 @@ pub struct Scan {
 
 /// The state of entropy decoding, reset at each restart.
 #[derive(Default)]
-struct State {
+struct ScanState {
     predictions: [i32; 4],
     /// Blocks left that have no more coefficients in this band.
     end_of_band_run: u32,
@@ -26,7 +26,7 @@ struct State {
 
 impl Scan {
     /// Reads an SOS segment.
-    pub fn read(body: &[u8], frame: &Frame) -> Result<Scan, ImageError> {
+    pub fn read(body: &[u8], frame: &JpegFrame) -> Result<Scan, ImageError> {
         let (&count, rest) = body.split_first().ok_or_else(cut)?;
         let (selectors, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or_else(cut)?;
         let &[first, last, bits] = rest.first_chunk::<3>().ok_or_else(cut)?;
@@ -60,18 +60,18 @@ impl Scan {
     }
 
     /// Decodes the whole scan into the frame.
-    pub fn decode(&self, frame: &mut Frame, tables: &Tables, bits: &mut Bits) -> Result<(), ImageError> {
+    pub fn decode(&self, frame: &mut JpegFrame, tables: &Tables, bits: &mut Bits) -> Result<(), ImageError> {
         for &(index, ..) in &self.components {
             if let Some(component) = frame.components.get_mut(index) {
                 component.begin(&tables.quantization, frame.progressive)?;
                 component.seen |= self.spectrum.0 == 0;
             }
         }
-        let mut state = State::default();
+        let mut state = ScanState::default();
         let mut units = 0;
-        let mut restart = |state: &mut State, bits: &mut Bits| {
+        let mut restart = |state: &mut ScanState, bits: &mut Bits| {
             if tables.restart_interval > 0 && units > 0 && units % tables.restart_interval == 0 {
-                *state = State::default();
+                *state = ScanState::default();
                 bits.restart(units / tables.restart_interval - 1)?;
             }
             units += 1;
@@ -110,11 +110,11 @@ impl Scan {
     #[allow(clippy::too_many_arguments)] // One call site each way; a struct would only rename them.
     fn block(
         &self,
-        component: &mut Component,
+        component: &mut JpegComponent,
         number: usize,
         (index, dc, ac): (usize, usize, usize),
         tables: &Tables,
-        state: &mut State,
+        state: &mut ScanState,
         bits: &mut Bits,
         progressive: bool,
     ) -> Result<(), ImageError> {
@@ -137,7 +137,13 @@ impl Scan {
     }
 
     /// T.81, G.1.2.2: the first scan of a band.
-    fn ac_first(&self, ac: &Table, block: &mut [i16; 64], run: &mut u32, bits: &mut Bits) -> Result<(), ImageError> {
+    fn ac_first(
+        &self,
+        ac: &HuffmanTable,
+        block: &mut [i16; 64],
+        run: &mut u32,
+        bits: &mut Bits,
+    ) -> Result<(), ImageError> {
         if *run > 0 {
             *run -= 1;
             return Ok(());
@@ -163,7 +169,13 @@ impl Scan {
     }
 
     /// T.81, G.1.2.3: one more bit of a band, interleaved with coefficients that now become non-zero.
-    fn ac_refine(&self, ac: &Table, block: &mut [i16; 64], run: &mut u32, bits: &mut Bits) -> Result<(), ImageError> {
+    fn ac_refine(
+        &self,
+        ac: &HuffmanTable,
+        block: &mut [i16; 64],
+        run: &mut u32,
+        bits: &mut Bits,
+    ) -> Result<(), ImageError> {
         let (mut k, last) = self.spectrum;
         let bit = 1i16 << self.low;
         if *run == 0 {
@@ -207,7 +219,7 @@ impl Scan {
     }
 }
 
-fn table(tables: &[Option<Table>; 4], number: usize) -> Result<&Table, ImageError> {
+fn table(tables: &[Option<HuffmanTable>; 4], number: usize) -> Result<&HuffmanTable, ImageError> {
     tables.get(number).and_then(Option::as_ref).ok_or_else(|| damaged("a Huffman table is missing"))
 }
 
@@ -227,7 +239,7 @@ fn place(block: &mut [i16; 64], k: usize, last: usize) -> Result<&mut i16, Image
     }
 }
 
-fn next_dc(dc: &Table, prediction: &mut i32, bits: &mut Bits) -> Result<i32, ImageError> {
+fn next_dc(dc: &HuffmanTable, prediction: &mut i32, bits: &mut Bits) -> Result<i32, ImageError> {
     let size = dc.decode(bits)?;
     if size > 15 {
         return Err(damaged("a DC difference of more than 15 bits"));
@@ -236,7 +248,7 @@ fn next_dc(dc: &Table, prediction: &mut i32, bits: &mut Bits) -> Result<i32, Ima
     Ok(*prediction)
 }
 
-fn sequential_ac(ac: &Table, block: &mut [i16; 64], bits: &mut Bits) -> Result<(), ImageError> {
+fn sequential_ac(ac: &HuffmanTable, block: &mut [i16; 64], bits: &mut Bits) -> Result<(), ImageError> {
     let mut k = 1;
     while k < 64 {
         let symbol = ac.decode(bits)?;

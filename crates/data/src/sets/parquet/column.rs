@@ -1,6 +1,6 @@
 //! Column chunks: pages of values, plain or as indices into a dictionary.
 
-use super::footer::{Chunk, Footer, Leaf, Physical};
+use super::footer::{Chunk, Footer, Physical, SchemaLeaf};
 use super::thrift::{self, Struct};
 use super::{FileError, codec, damaged, hybrid, unsupported};
 use crate::bytes::Bytes;
@@ -17,12 +17,12 @@ const RLE_DICTIONARY: i64 = 8;
 
 /// A value: some bytes of a page.
 #[derive(Clone)]
-pub struct Slice {
+pub struct ByteSlice {
     page: Arc<Vec<u8>>,
     range: Range<usize>,
 }
 
-impl Slice {
+impl ByteSlice {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         self.page.get(self.range.clone()).unwrap_or_default()
@@ -35,7 +35,7 @@ pub fn byte_arrays(
     footer: &Footer,
     leaf: usize,
     budget: &mut u64,
-) -> Result<Vec<Option<Slice>>, FileError> {
+) -> Result<Vec<Option<ByteSlice>>, FileError> {
     read(file, footer, leaf, budget)
 }
 
@@ -46,7 +46,7 @@ pub fn labels(
     leaf: usize,
     budget: &mut u64,
 ) -> Result<Option<Vec<u32>>, FileError> {
-    let number = |slice: &Slice| {
+    let number = |slice: &ByteSlice| {
         let wide = match *slice.bytes() {
             [a, b, c, d] => i32::from_le_bytes([a, b, c, d]).into(),
             [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
@@ -57,7 +57,12 @@ pub fn labels(
     Ok(read(file, footer, leaf, budget)?.iter().map(|value| number(value.as_ref()?)).collect())
 }
 
-fn read(file: &Arc<Vec<u8>>, footer: &Footer, leaf: usize, budget: &mut u64) -> Result<Vec<Option<Slice>>, FileError> {
+fn read(
+    file: &Arc<Vec<u8>>,
+    footer: &Footer,
+    leaf: usize,
+    budget: &mut u64,
+) -> Result<Vec<Option<ByteSlice>>, FileError> {
     let (leaf, chunks) = footer.leaf(leaf).ok_or_else(|| damaged("a column is missing"))?;
     let mut values = Vec::new();
     for chunk in chunks {
@@ -76,14 +81,14 @@ fn read(file: &Arc<Vec<u8>>, footer: &Footer, leaf: usize, budget: &mut u64) -> 
 
 struct Pages<'a> {
     file: &'a Arc<Vec<u8>>,
-    leaf: &'a Leaf,
+    leaf: &'a SchemaLeaf,
     chunk: &'a Chunk,
-    dictionary: Vec<Slice>,
+    dictionary: Vec<ByteSlice>,
     budget: &'a mut u64,
 }
 
 impl Pages<'_> {
-    fn read(&mut self, values: &mut Vec<Option<Slice>>, expected: usize) -> Result<(), FileError> {
+    fn read(&mut self, values: &mut Vec<Option<ByteSlice>>, expected: usize) -> Result<(), FileError> {
         let mut at = self.chunk.offset as usize;
         let end = at + self.chunk.length as usize;
         while values.len() < expected {
@@ -116,15 +121,15 @@ impl Pages<'_> {
         packed: Range<usize>,
         skip: usize,
         is_packed: bool,
-    ) -> Result<Slice, FileError> {
+    ) -> Result<ByteSlice, FileError> {
         let length = header.size(2, "the size of a page")?.checked_sub(skip as u64);
         let length = length.ok_or_else(|| damaged("a page smaller than its levels"))?;
         let range = packed.start + skip..packed.end;
         let bytes = self.file.get(range.clone()).ok_or_else(|| damaged("a page smaller than its levels"))?;
         let codec = if is_packed { self.chunk.codec } else { 0 };
         Ok(match codec::unpack(codec, bytes, length, self.budget)? {
-            Some(page) => Slice { range: 0..page.len(), page: Arc::new(page) },
-            None => Slice { page: self.file.clone(), range },
+            Some(page) => ByteSlice { range: 0..page.len(), page: Arc::new(page) },
+            None => ByteSlice { page: self.file.clone(), range },
         })
     }
 
@@ -143,7 +148,7 @@ impl Pages<'_> {
         &mut self,
         header: &Struct,
         packed: Range<usize>,
-        values: &mut Vec<Option<Slice>>,
+        values: &mut Vec<Option<ByteSlice>>,
         expected: usize,
     ) -> Result<(), FileError> {
         let inner = header.inner(5).ok_or_else(|| damaged("a data page without its header"))?;
@@ -163,7 +168,7 @@ impl Pages<'_> {
         &mut self,
         header: &Struct,
         packed: Range<usize>,
-        values: &mut Vec<Option<Slice>>,
+        values: &mut Vec<Option<ByteSlice>>,
         expected: usize,
     ) -> Result<(), FileError> {
         let inner = header.inner(8).ok_or_else(|| damaged("a data page without its header"))?;
@@ -190,12 +195,12 @@ impl Pages<'_> {
 
     fn append(
         &self,
-        page: &Slice,
+        page: &ByteSlice,
         start: usize,
         levels: &[u8],
         encoding: Option<i64>,
         count: usize,
-        values: &mut Vec<Option<Slice>>,
+        values: &mut Vec<Option<ByteSlice>>,
     ) -> Result<(), FileError> {
         let most = self.leaf.max_definition;
         let present: Vec<bool> = match most {
@@ -222,20 +227,20 @@ impl Pages<'_> {
         Ok(())
     }
 
-    fn look_up(&self, bytes: &[u8], count: usize) -> Result<Vec<Slice>, FileError> {
+    fn look_up(&self, bytes: &[u8], count: usize) -> Result<Vec<ByteSlice>, FileError> {
         if count == 0 {
             return Ok(Vec::new());
         }
         let (&width, packed) = bytes.split_first().ok_or_else(|| damaged("a page without indices"))?;
         let value = |index: u32| self.dictionary.get(index as usize).cloned();
         let indices = hybrid::read(packed, width.into(), count)?;
-        let values: Option<Vec<Slice>> = indices.into_iter().map(value).collect();
+        let values: Option<Vec<ByteSlice>> = indices.into_iter().map(value).collect();
         values.ok_or_else(|| damaged("an index beyond the dictionary"))
     }
 }
 
 /// `count` plain values from byte `start` of a page.
-fn plain(page: &Slice, start: usize, physical: Physical, count: u64) -> Result<Vec<Slice>, FileError> {
+fn plain(page: &ByteSlice, start: usize, physical: Physical, count: u64) -> Result<Vec<ByteSlice>, FileError> {
     let bytes = page.bytes();
     let mut cursor = Bytes::at(bytes, start as u64, "Parquet values")?;
     // Each value takes at least four bytes, so a lie about the count costs nothing.
@@ -251,7 +256,7 @@ fn plain(page: &Slice, start: usize, physical: Physical, count: u64) -> Result<V
         };
         let first = page.range.start + cursor.offset() as usize;
         let length = cursor.take(length)?.len();
-        Ok(Slice { page: page.page.clone(), range: first..first + length })
+        Ok(ByteSlice { page: page.page.clone(), range: first..first + length })
     };
     (0..count).map(value).collect()
 }

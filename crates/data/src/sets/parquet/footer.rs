@@ -20,7 +20,7 @@ pub enum Physical {
 }
 
 /// A column of values: a leaf of the schema.
-pub struct Leaf {
+pub struct SchemaLeaf {
     path: Vec<String>,
     pub physical: Physical,
     /// How many of its ancestors, and itself, may be null.
@@ -38,7 +38,7 @@ pub struct Chunk {
 
 /// What the reader needs of the footer.
 pub struct Footer {
-    leaves: Vec<Leaf>,
+    leaves: Vec<SchemaLeaf>,
     /// For each leaf, its chunks in order.
     chunks: Vec<Vec<Chunk>>,
     pub rows: u64,
@@ -79,16 +79,18 @@ impl Footer {
 
     /// The leaf of picture bytes: a field `bytes` of a struct, or a column of bytes with a likely name.
     pub fn picture_leaf(&self, names: &[&str]) -> Option<usize> {
-        let fit = |leaf: &Leaf| leaf.physical == Physical::ByteArray && !leaf.repeated;
-        let in_struct =
-            |leaf: &Leaf| fit(leaf) && leaf.path.len() == 2 && leaf.path.last().is_some_and(|name| name == "bytes");
-        let alone = |leaf: &Leaf| fit(leaf) && matches!(leaf.path.as_slice(), [name] if names.contains(&name.as_str()));
+        let fit = |leaf: &SchemaLeaf| leaf.physical == Physical::ByteArray && !leaf.repeated;
+        let in_struct = |leaf: &SchemaLeaf| {
+            fit(leaf) && leaf.path.len() == 2 && leaf.path.last().is_some_and(|name| name == "bytes")
+        };
+        let alone =
+            |leaf: &SchemaLeaf| fit(leaf) && matches!(leaf.path.as_slice(), [name] if names.contains(&name.as_str()));
         self.leaves.iter().position(in_struct).or_else(|| self.leaves.iter().position(alone))
     }
 
     /// The leaf of labels, by its name.
     pub fn label_leaf(&self, names: &[&str]) -> Option<usize> {
-        let whole = |leaf: &Leaf| matches!(leaf.physical, Physical::Int32 | Physical::Int64) && !leaf.repeated;
+        let whole = |leaf: &SchemaLeaf| matches!(leaf.physical, Physical::Int32 | Physical::Int64) && !leaf.repeated;
         names.iter().find_map(|&name| {
             self.leaves.iter().position(|leaf| whole(leaf) && matches!(leaf.path.as_slice(), [only] if only == name))
         })
@@ -103,7 +105,7 @@ impl Footer {
     }
 
     /// A leaf and its chunks.
-    pub fn leaf(&self, index: usize) -> Option<(&Leaf, &[Chunk])> {
+    pub fn leaf(&self, index: usize) -> Option<(&SchemaLeaf, &[Chunk])> {
         Some((self.leaves.get(index)?, self.chunks.get(index)?))
     }
 
@@ -115,7 +117,7 @@ impl Footer {
 }
 
 /// The schema is a tree in preorder; its leaves are the columns.
-fn leaves(metadata: &Struct) -> Result<Vec<Leaf>, FileError> {
+fn leaves(metadata: &Struct) -> Result<Vec<SchemaLeaf>, FileError> {
     let mut elements = metadata.structs(2);
     let root = elements.next().ok_or_else(|| damaged("no schema"))?;
     // Open nodes: children left, name, definition level, whether anything above repeats.
@@ -143,7 +145,7 @@ fn leaves(metadata: &Struct) -> Result<Vec<Leaf>, FileError> {
                     _ => Physical::Other,
                 };
                 let path = open.iter().skip(1).map(|(_, name, ..)| name.clone()).chain([name]).collect();
-                leaves.push(Leaf { path, physical, max_definition: definition, repeated });
+                leaves.push(SchemaLeaf { path, physical, max_definition: definition, repeated });
             }
         }
         if leaves.len() > MAX_COLUMNS {

@@ -14,7 +14,7 @@ use super::pictures::{Chain, Exif, Opened, Pictures};
 use super::source::read_within;
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURE_BYTES, Split};
 use crate::image::Picture;
-use column::Slice;
+use column::ByteSlice;
 use footer::Footer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub fn open_all(files: impl IntoIterator<Item = (String, Result<Vec<u8>, FileErr
 /// The pictures of one file, not yet decoded.
 struct File {
     name: String,
-    pictures: Vec<Option<Slice>>,
+    pictures: Vec<Option<ByteSlice>>,
     labels: Option<Vec<u32>>,
 }
 
@@ -124,7 +124,7 @@ impl Pictures for File {
     }
 
     fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
-        let bytes = self.pictures.get(index).and_then(|slice| slice.as_ref()).map(Slice::bytes);
+        let bytes = self.pictures.get(index).and_then(|slice| slice.as_ref()).map(ByteSlice::bytes);
         let bytes = bytes.ok_or_else(|| damaged("a row without picture bytes"))?;
         if bytes.len() as u64 > MAX_PICTURE_BYTES {
             return Err(FileError::TooLarge { bytes: bytes.len() as u64, limit: MAX_PICTURE_BYTES });

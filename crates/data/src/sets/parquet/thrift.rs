@@ -10,10 +10,10 @@ const MAX_VALUES: usize = 1 << 20;
 
 /// A value of the tree; what no reader asks for is kept too, but costs little.
 #[derive(Debug)]
-pub enum Value<'a> {
+pub enum ThriftValue<'a> {
     Number(i64),
     Bytes(&'a [u8]),
-    List(Vec<Value<'a>>),
+    List(Vec<ThriftValue<'a>>),
     Struct(Struct<'a>),
     /// Doubles and maps, which Parquet's metadata use nowhere we look.
     Other,
@@ -21,16 +21,16 @@ pub enum Value<'a> {
 
 /// Fields by number.
 #[derive(Debug, Default)]
-pub struct Struct<'a>(Vec<(i16, Value<'a>)>);
+pub struct Struct<'a>(Vec<(i16, ThriftValue<'a>)>);
 
 impl<'a> Struct<'a> {
-    fn get(&self, field: i16) -> Option<&Value<'a>> {
+    fn get(&self, field: i16) -> Option<&ThriftValue<'a>> {
         self.0.iter().find(|(number, _)| *number == field).map(|(_, value)| value)
     }
 
     /// A whole number or a Boolean.
     pub fn number(&self, field: i16) -> Option<i64> {
-        if let Some(Value::Number(number)) = self.get(field) { Some(*number) } else { None }
+        if let Some(ThriftValue::Number(number)) = self.get(field) { Some(*number) } else { None }
     }
 
     /// A number that counts or measures: at least 0.
@@ -41,38 +41,40 @@ impl<'a> Struct<'a> {
 
     /// Text.
     pub fn text(&self, field: i16) -> Option<&'a str> {
-        if let Some(Value::Bytes(bytes)) = self.get(field) { std::str::from_utf8(bytes).ok() } else { None }
+        if let Some(ThriftValue::Bytes(bytes)) = self.get(field) { std::str::from_utf8(bytes).ok() } else { None }
     }
 
     /// A list; empty when it is absent.
-    pub fn list(&self, field: i16) -> &[Value<'a>] {
-        if let Some(Value::List(list)) = self.get(field) { list } else { &[] }
+    pub fn list(&self, field: i16) -> &[ThriftValue<'a>] {
+        if let Some(ThriftValue::List(list)) = self.get(field) { list } else { &[] }
     }
 
     /// The structs of a list.
     pub fn structs(&self, field: i16) -> impl Iterator<Item = &Struct<'a>> {
-        self.list(field).iter().filter_map(|value| if let Value::Struct(inner) = value { Some(inner) } else { None })
+        self.list(field)
+            .iter()
+            .filter_map(|value| if let ThriftValue::Struct(inner) = value { Some(inner) } else { None })
     }
 
     /// A struct inside this one.
     pub fn inner(&self, field: i16) -> Option<&Struct<'a>> {
-        if let Some(Value::Struct(inner)) = self.get(field) { Some(inner) } else { None }
+        if let Some(ThriftValue::Struct(inner)) = self.get(field) { Some(inner) } else { None }
     }
 }
 
 /// Reads one struct; gives it and the bytes it took.
 pub fn read(bytes: &[u8]) -> Result<(Struct<'_>, usize), FileError> {
-    let mut reader = Reader { bytes: Bytes::new(bytes, "Parquet metadata"), values: 0 };
+    let mut reader = ThriftReader { bytes: Bytes::new(bytes, "Parquet metadata"), values: 0 };
     let outer = reader.structure(0)?;
     Ok((outer, reader.bytes.offset() as usize))
 }
 
-struct Reader<'a> {
+struct ThriftReader<'a> {
     bytes: Bytes<'a>,
     values: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ThriftReader<'a> {
     fn structure(&mut self, depth: usize) -> Result<Struct<'a>, FileError> {
         if depth > MAX_DEPTH {
             return Err(damaged("metadata nested too deeply"));
@@ -91,34 +93,34 @@ impl<'a> Reader<'a> {
             };
             let value = match header & 15 {
                 // A Boolean field is its own type.
-                1 => Value::Number(1),
-                2 => Value::Number(0),
+                1 => ThriftValue::Number(1),
+                2 => ThriftValue::Number(0),
                 kind => self.value(kind, depth)?,
             };
             fields.0.push((field, value));
         }
     }
 
-    fn value(&mut self, kind: u8, depth: usize) -> Result<Value<'a>, FileError> {
+    fn value(&mut self, kind: u8, depth: usize) -> Result<ThriftValue<'a>, FileError> {
         Ok(match kind {
-            1..=3 => Value::Number((self.bytes.u8()? as i8).into()),
-            4..=6 => Value::Number(self.signed()?),
+            1..=3 => ThriftValue::Number((self.bytes.u8()? as i8).into()),
+            4..=6 => ThriftValue::Number(self.signed()?),
             7 => {
                 self.bytes.take(8)?;
-                Value::Other
+                ThriftValue::Other
             }
             8 => {
                 let length = self.unsigned()?;
-                Value::Bytes(self.bytes.take(length)?)
+                ThriftValue::Bytes(self.bytes.take(length)?)
             }
             9 | 10 => self.list(depth)?,
             11 => self.map(depth)?,
-            12 => Value::Struct(self.structure(depth + 1)?),
+            12 => ThriftValue::Struct(self.structure(depth + 1)?),
             _ => return Err(damaged("metadata of an unknown type")),
         })
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value<'a>, FileError> {
+    fn list(&mut self, depth: usize) -> Result<ThriftValue<'a>, FileError> {
         let header = self.bytes.u8()?;
         let count = match header >> 4 {
             15 => self.unsigned()?,
@@ -127,10 +129,10 @@ impl<'a> Reader<'a> {
         self.check_count(count, depth)?;
         // Every item takes at least one byte, so the file bounds the list.
         let items = (0..count).map(|_| self.value(header & 15, depth + 1));
-        Ok(Value::List(items.collect::<Result<_, _>>()?))
+        Ok(ThriftValue::List(items.collect::<Result<_, _>>()?))
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value<'a>, FileError> {
+    fn map(&mut self, depth: usize) -> Result<ThriftValue<'a>, FileError> {
         let count = self.unsigned()?;
         self.check_count(count, depth)?;
         if count > 0 {
@@ -140,7 +142,7 @@ impl<'a> Reader<'a> {
                 self.value(kinds & 15, depth + 1)?;
             }
         }
-        Ok(Value::Other)
+        Ok(ThriftValue::Other)
     }
 
     fn check_count(&mut self, count: u64, depth: usize) -> Result<(), FileError> {

@@ -5,8 +5,8 @@
 use super::global::Global;
 use super::value::{Id, Pickle, Value};
 use super::{MAX_ITEMS, MAX_MARKS, MAX_MEMO, MAX_OPCODES, MAX_TEXT, opcode};
-use softdiff_data::bytes::Bytes;
 use crate::import::ImportError;
+use softdiff_data::bytes::Bytes;
 use softdiff_data::quote::quote;
 use std::collections::HashMap;
 

@@ -2,9 +2,9 @@
 //! then each key's storage as a count and its numbers.
 
 use super::DType;
-use softdiff_data::bytes::Bytes;
 use crate::import::ImportError;
 use crate::import::pickle::{Global, Node, Pickle, Value, read_first};
+use softdiff_data::bytes::Bytes;
 use std::collections::HashMap;
 
 /// The only version there is.

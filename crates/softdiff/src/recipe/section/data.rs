@@ -33,9 +33,11 @@ impl Key<Option<Crop>> for CropKey {
     fn read(&self, r: &Reader, key: &'static str, usual: Option<Crop>) -> Option<Crop> {
         let text = r.text(key).filter(|text| text != AUTO);
         let Some(text) = text else { return usual };
-        text.parse().map_err(|expected: String| {
-            r.problem(key, format!("{} is {}", r.full(key), softdiff_data::quote::quote(&text)), expected);
-        }).ok()
+        text.parse()
+            .map_err(|expected: String| {
+                r.problem(key, format!("{} is {}", r.full(key), softdiff_data::quote::quote(&text)), expected);
+            })
+            .ok()
     }
     fn write(&self, w: &mut Writer, key: &str, value: &Option<Crop>) {
         w.value(key, &value.map_or(AUTO.to_owned(), |crop| crop.to_string()));

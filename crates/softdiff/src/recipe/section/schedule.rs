@@ -158,8 +158,11 @@ impl Key<Metric> for MetricKey {
             "mmd" => Metric::Mmd { bandwidth: r.number("bandwidth", Range::Positive).unwrap_or(15.0) },
             _ => Metric::Paired,
         };
-        let owners =
-            [("entropy", "metric sinkhorn or divergence"), ("directions", "metric sliced"), ("bandwidth", "metric mmd")];
+        let owners = [
+            ("entropy", "metric sinkhorn or divergence"),
+            ("directions", "metric sliced"),
+            ("bandwidth", "metric mmd"),
+        ];
         r.refuse(&format!("metric \"{name}\""), &owners);
         metric
     }

@@ -13,13 +13,13 @@ use std::path::Path;
 /// What a data zip may contain.
 pub const ZIP_RULES: zip::Rules = zip::Rules { max_entries: MAX_PICTURES, deflated: true };
 
-enum Content {
+enum ArchiveContent {
     Zip { bytes: Vec<u8>, index: zip::Index },
-    Tar { bytes: Vec<u8>, entries: Vec<(tar::Kind, Range<usize>)> },
+    Tar { bytes: Vec<u8>, entries: Vec<(tar::TarKind, Range<usize>)> },
 }
 
 struct Packed {
-    content: Content,
+    content: ArchiveContent,
     /// The name and, in a tar, the number of each picture.
     pictures: Vec<(String, usize)>,
     labels: Option<Vec<u32>>,
@@ -28,21 +28,21 @@ struct Packed {
 /// Lists the pictures of one part of a zip file.
 pub fn open_zip(path: &Path, bytes: Vec<u8>, index: zip::Index, split: Split) -> Result<Opened, DataError> {
     let names: Vec<(String, usize)> = index.names().map(String::from).zip(0..).collect();
-    open("zip archive of pictures", path, names, Content::Zip { bytes, index }, split)
+    open("zip archive of pictures", path, names, ArchiveContent::Zip { bytes, index }, split)
 }
 
 /// Lists the pictures of one part of a tar file.
-pub fn open_tar(path: &Path, bytes: Vec<u8>, entries: Vec<tar::Entry>, split: Split) -> Result<Opened, DataError> {
+pub fn open_tar(path: &Path, bytes: Vec<u8>, entries: Vec<tar::TarEntry>, split: Split) -> Result<Opened, DataError> {
     let names = entries.iter().map(|entry| entry.name.clone()).zip(0..).collect();
     let entries = entries.into_iter().map(|entry| (entry.kind, entry.data)).collect();
-    open("tar archive of pictures", path, names, Content::Tar { bytes, entries }, split)
+    open("tar archive of pictures", path, names, ArchiveContent::Tar { bytes, entries }, split)
 }
 
 fn open(
     format: &'static str,
     path: &Path,
     names: Vec<(String, usize)>,
-    content: Content,
+    content: ArchiveContent,
     split: Split,
 ) -> Result<Opened, DataError> {
     let files = names.iter().filter(|(name, _)| !name.ends_with('/') && !name.contains("__MACOSX/")).count();
@@ -64,13 +64,13 @@ impl Packed {
             return Err(FileError::UnsafeName);
         }
         match &self.content {
-            Content::Zip { bytes, index } => Ok(index.read(bytes, name, MAX_PICTURE_BYTES)?),
-            Content::Tar { bytes, entries } => match entries.get(number) {
-                Some((tar::Kind::File, data)) if data.len() as u64 > MAX_PICTURE_BYTES => {
+            ArchiveContent::Zip { bytes, index } => Ok(index.read(bytes, name, MAX_PICTURE_BYTES)?),
+            ArchiveContent::Tar { bytes, entries } => match entries.get(number) {
+                Some((tar::TarKind::File, data)) if data.len() as u64 > MAX_PICTURE_BYTES => {
                     Err(FileError::TooLarge { bytes: data.len() as u64, limit: MAX_PICTURE_BYTES })
                 }
-                Some((tar::Kind::File, data)) => Ok(bytes.get(data.clone()).unwrap_or_default().into()),
-                Some((tar::Kind::Link, _)) => Err(FileError::Link),
+                Some((tar::TarKind::File, data)) => Ok(bytes.get(data.clone()).unwrap_or_default().into()),
+                Some((tar::TarKind::Link, _)) => Err(FileError::Link),
                 _ => Err(FileError::NotAFile),
             },
         }
