@@ -27,6 +27,8 @@ pub enum Place {
 /// One operation of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
+    /// Its place among the nodes that were planned.
+    pub node: usize,
     pub op: Op,
     pub inputs: Vec<Var>,
     pub outputs: Vec<Var>,
@@ -67,12 +69,12 @@ pub(crate) struct Storage<'a> {
     pub grain: usize,
     /// Bytes of a unit.
     pub unit_bytes: usize,
-    /// Units of scratch memory that an operation needs.
-    pub scratch: &'a mut dyn FnMut(&Node, &Graph) -> Result<usize>,
-    /// Which operations run beside the others, on a second queue.
-    pub aside: &'a dyn Fn(&Node, &Graph) -> bool,
-    /// Which outputs an operation may write aside, though the operation itself is not.
-    pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
+    /// Units of scratch memory that a node needs.
+    pub scratch: &'a mut dyn FnMut(usize) -> Result<usize>,
+    /// Which nodes run on the second stream.
+    pub aside: &'a dyn Fn(usize) -> bool,
+    /// Which outputs a node of the first stream writes on the second.
+    pub ends_aside: &'a dyn Fn(usize, Var) -> bool,
     /// Steps by which what runs aside may be late: for so long it keeps what it uses. Those aside in a row count as one.
     pub leeway: usize,
     /// Tensors that lie in others.
@@ -124,7 +126,8 @@ impl Plan {
     ///
     /// Units are elements, whatever their type: this is the CPU's plan.
     pub fn new(graph: &Graph, outputs: &[Var]) -> Result<Plan> {
-        let mut scratch = |node: &Node, graph: &Graph| {
+        let mut scratch = |index: usize| {
+            let node = &graph.nodes()[index];
             let inputs: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let outputs: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             Ok(node.op.scratch(&inputs, &outputs))
@@ -135,16 +138,16 @@ impl Plan {
             grain: 32,
             unit_bytes: 4,
             scratch: &mut scratch,
-            aside: &|_, _| false,
-            ends_aside: &|_, _, _| false,
+            aside: &|_| false,
+            ends_aside: &|_, _| false,
             leeway: 0,
             views: Views::default(),
         };
-        Plan::stored(graph, graph.nodes(), outputs, storage)
+        Plan::stored(graph, &graph.nodes().iter().collect::<Vec<_>>(), outputs, storage)
     }
 
     /// Plans for a backend with its own storage, which may have fused some of the graph's `nodes`.
-    pub(crate) fn stored(graph: &Graph, nodes: &[Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
+    pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
         let count = graph.tensor_count();
         let mut needed = vec![false; count];
         outputs.iter().for_each(|v| needed[v.index()] = true);
@@ -167,7 +170,7 @@ impl Plan {
         let mut last_aside = vec![None; count];
         let (mut steps, mut ticks): (Vec<Step>, Vec<usize>) = Default::default();
         for index in live {
-            let node = &nodes[index];
+            let node = nodes[index];
             for &var in &node.outputs {
                 if let Some(view) = views.get(var) {
                     root[var.index()] = view.whole.index();
@@ -188,13 +191,13 @@ impl Plan {
                 continue;
             }
             let at = steps.len();
-            let aside = (storage.aside)(node, graph);
+            let aside = (storage.aside)(index);
             let in_a_row = aside && steps.last().is_some_and(|step: &Step| step.aside);
             ticks.push(ticks.last().map_or(0, |tick| tick + usize::from(!in_a_row)));
             for var in node.inputs.iter().chain(&node.outputs) {
                 let root = root[var.index()];
                 (first[root], last[root]) = (at.min(first[root]), at);
-                if aside || node.outputs.contains(var) && (storage.ends_aside)(node, graph, *var) {
+                if aside || node.outputs.contains(var) && (storage.ends_aside)(index, *var) {
                     last_aside[root] = Some(at);
                 }
             }
@@ -202,7 +205,8 @@ impl Plan {
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             steps.push(Step {
                 flops: node.op.flops(&input_shapes, &output_shapes),
-                scratch: (0, (storage.scratch)(node, graph)?),
+                scratch: (0, (storage.scratch)(index)?),
+                node: index,
                 op: node.op.clone(),
                 inputs: node.inputs.clone(),
                 outputs: node.outputs.clone(),
@@ -306,9 +310,9 @@ impl Plan {
         &self.shapes[var.index()]
     }
 
-    /// Where a tensor lives. Tensors that no planned step touches count as the arena's start; nobody reads them.
+    /// Where a tensor of a planned step lives.
     pub(crate) fn place(&self, var: Var) -> Place {
-        self.places[var.index()].unwrap_or(Place::Arena(0))
+        self.places[var.index()].expect("a planned step reads or writes the tensor")
     }
 
     /// The tensor that `var` is under another shape, or a part of.
@@ -318,7 +322,7 @@ impl Plan {
 
     /// Elements from one pixel of a tensor to the next.
     pub(crate) fn pitch(&self, var: Var) -> usize {
-        self.shape(self.views.whole(var)).last().copied().unwrap_or(1)
+        self.shape(self.views.whole(var)).channels()
     }
 
     /// Whether a tensor is written where `whole` is.

@@ -40,7 +40,7 @@ impl Views {
 
     /// Elements from one pixel of a tensor to the next.
     pub fn pitch(&self, var: Var, graph: &Graph) -> usize {
-        graph.shape(self.whole(var)).last().copied().unwrap_or(1)
+        graph.shape(self.whole(var)).channels()
     }
 
     /// The tensor in which the parts that `node` joins already lie side by side.
@@ -55,7 +55,7 @@ impl Views {
 pub(crate) fn parts<'a>(node: &'a Node, graph: &'a Graph) -> impl Iterator<Item = (Var, usize)> + 'a {
     node.inputs.iter().scan(0, |end, &part| {
         let first = *end;
-        *end += graph.shape(part).last().copied().unwrap_or(1);
+        *end += graph.shape(part).channels();
         Some((part, first))
     })
 }

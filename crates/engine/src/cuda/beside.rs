@@ -2,6 +2,7 @@
 
 use super::driver::Event;
 use super::lower::{Command, Lowering};
+use super::select::Selected;
 use super::together::run_of_alike;
 use crate::error::Result;
 use crate::op::Op;
@@ -44,25 +45,27 @@ fn sums_of_norm(op: &Op, inputs: &[Var], graph: &Graph, output: Var) -> bool {
 /// Moves small operations to where their inputs are ready, but those that the first convolution does not wait for behind it:
 /// before it they would be in its way. Those that only others like them, or nobody, wait for go to where all products among
 /// these are ready. Alike ones follow each other, so that they can be launched together.
-pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
+pub(super) fn gather(nodes: &mut Vec<Selected>, graph: &Graph) {
     // Large ones stay behind the gradients that others wait for.
     let large = |node: &Node| {
         matches!(node.op, Op::Conv2dWeightGradient(_)) || matches!(&node.op, Op::Sum(op) if op.axes == (0..3))
     };
-    let moves = |node: &Node| runs_aside(node, graph) && !large(node) || renames(node, graph);
+    let moves = |selected: &Selected| selected.aside && !large(&selected.node) || renames(&selected.node, graph);
     let mut waited_for = vec![false; graph.tensor_count()];
     let mut patient = vec![false; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().rev() {
-        patient[index] = moves(node) && node.outputs.iter().all(|v| !waited_for[v.index()]);
+    for (index, selected) in nodes.iter().enumerate().rev() {
+        let node = &selected.node;
+        patient[index] = moves(selected) && node.outputs.iter().all(|v| !waited_for[v.index()]);
         if !patient[index] {
             node.inputs.iter().for_each(|v| waited_for[v.index()] = true);
         }
     }
-    let first = nodes.iter().position(|node| matches!(node.op, Op::Conv2d(_))).unwrap_or(0);
+    let first = nodes.iter().position(|selected| matches!(selected.node.op, Op::Conv2d(_))).unwrap_or(0);
     let mut urgent = vec![false; graph.tensor_count()];
     let mut later = vec![true; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().take(first + 1).rev() {
-        later[index] = moves(node) && node.outputs.iter().all(|v| !urgent[v.index()]);
+    for (index, selected) in nodes.iter().enumerate().take(first + 1).rev() {
+        let node = &selected.node;
+        later[index] = moves(selected) && node.outputs.iter().all(|v| !urgent[v.index()]);
         if !later[index] {
             node.inputs.iter().for_each(|v| urgent[v.index()] = true);
         }
@@ -71,24 +74,25 @@ pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
     let places = |earliest: usize| {
         let mut made_at = vec![(0, 0); graph.tensor_count()];
         let mut places = Vec::new();
-        for (index, node) in nodes.iter().enumerate() {
+        for (index, selected) in nodes.iter().enumerate() {
+            let node = &selected.node;
             let ready = node.inputs.iter().map(|v| made_at[v.index()]).max().unwrap_or((0, 0));
             let ready = if later[index] { ready.max((first, 0)) } else { ready };
             let ready = if patient[index] { ready.max((earliest, 0)) } else { ready };
-            let place = if moves(node) { (ready.0, ready.1 + 1) } else { (index, 0) };
+            let place = if moves(selected) { (ready.0, ready.1 + 1) } else { (index, 0) };
             node.outputs.iter().for_each(|v| made_at[v.index()] = place);
             places.push(place);
         }
         places
     };
-    let products = (0..nodes.len()).filter(|&index| patient[index] && matches!(nodes[index].op, Op::Matmul(_)));
+    let products = (0..nodes.len()).filter(|&index| patient[index] && matches!(nodes[index].node.op, Op::Matmul(_)));
     let ready = places(0);
     let together = products.map(|index| ready[index].0).max().unwrap_or(0);
-    let alike = |node: &Node| (node.op.name(), graph.shape(node.outputs[0]).numel());
+    let alike = |selected: &Selected| (selected.node.op.name(), graph.shape(selected.node.outputs[0]).numel());
     let places = places(together).into_iter().zip(nodes.iter().map(alike));
     let mut keyed: Vec<_> = places.zip(0..).collect();
     keyed.sort_unstable();
-    let mut taken: Vec<Option<Node>> = nodes.drain(..).map(Some).collect();
+    let mut taken: Vec<Option<Selected>> = nodes.drain(..).map(Some).collect();
     nodes.extend(keyed.into_iter().filter_map(|(_, index): (_, usize)| taken[index].take()));
 }
 

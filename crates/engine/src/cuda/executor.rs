@@ -4,8 +4,9 @@ use super::beside;
 use super::cudnn::Problem;
 use super::driver::{Address, Buffer, Device, Event, Function, Graph as Captured, Launch};
 use super::layout;
-use super::lower::{Command, Lowering, Numbers, problem};
+use super::lower::{Command, Lowering, Numbers};
 use super::pictures::Shards;
+use super::select::Target;
 use super::session::{Libraries, Session};
 use super::slices;
 use super::weights::{DeviceParams, from_bytes, to_bytes};
@@ -57,13 +58,13 @@ impl Executor {
         let numbers = if modern && device.chip.capability.0 < 8 { Numbers::F32 } else { numbers };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
-        let chip = device.chip;
-        let nodes = layout::order(graph, outputs, numbers, chip);
-        let mut views = slices::find(&nodes, graph, outputs, numbers, chip);
-        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers, chip, &views)));
-        slices::refuse(&mut views, &nodes, graph, numbers, chip, |problem| cudnn.plan(problem).is_ok());
+        let target = Target { numbers, chip: device.chip };
+        let nodes = layout::order(graph, outputs, target);
+        let mut views = slices::find(&nodes, graph, outputs, target);
+        cudnn.prepare(nodes.iter().filter_map(|selected| selected.problem(|var| views.pitch(var, graph))));
+        slices::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
         let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
-        let plan = layout::place(graph, &nodes, outputs, numbers, chip, views, workspace)?;
+        let plan = layout::place(graph, &nodes, outputs, target, views, workspace)?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
@@ -85,6 +86,7 @@ impl Executor {
             cudnn,
             graph,
             plan: &plan,
+            nodes: &nodes,
             numbers,
             arena: arena.address,
             inputs: inputs.iter().map(|b| b.address).collect(),
@@ -193,8 +195,8 @@ impl Executor {
     /// Where a planned output lies, and whether it is bf16.
     pub(super) fn output(&self, var: Var) -> Result<(Address, bool)> {
         let precision = self.precisions.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
-        match (precision, self.plan.place(var)) {
-            (Some(precision), Place::Arena(offset)) => {
+        match precision.map(|precision| (precision, self.plan.place(var))) {
+            Some((precision, Place::Arena(offset))) => {
                 Ok((self.arena.address + offset as u64, self.numbers.half(precision)))
             }
             _ => Err(Error::Unknown {

@@ -1,7 +1,7 @@
 //! From operations to commands: kernel launches, convolutions and matrix products with their addresses.
 
 mod attention;
-mod convolution;
+pub(super) mod convolution;
 mod elementwise;
 mod narrow;
 mod norm;
@@ -9,28 +9,26 @@ mod product;
 mod resample;
 mod resident;
 mod rows;
-mod split;
+pub(super) mod split;
 mod sum;
 
 use super::cublas::Gemm;
-use super::cudnn::{ConvCall, Cudnn, Problem};
-use super::driver::{Address, Buffer, Chip, Device, Event, Launch};
+use super::cudnn::{ConvCall, Cudnn};
+use super::driver::{Address, Buffer, Device, Event, Launch};
 use super::kernels::Kernels;
+use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
-use crate::op::group_norm::cut;
 use crate::op::{Op, RandomKind};
 use crate::plan::Step;
-use crate::views::Views;
-use crate::{Graph, Node, Place, Plan, Precision, Shape, Var};
-pub(super) use attention::OnChip;
-use convolution::convolution;
-pub(super) use convolution::{of_colours, problem};
-use narrow::Narrow;
-use norm::chunks;
-pub(super) use resident::Resident;
+use crate::{Graph, Place, Plan, Precision, Shape, Var};
+pub(super) use attention::{OnChip, scratch as attention_scratch};
+pub(super) use narrow::Narrow;
+pub(super) use norm::NormKernel;
+pub(super) use product::Products;
+pub(super) use resample::Fir;
 use std::collections::HashMap;
 use std::sync::Arc;
-use sum::SumPlan;
+pub(super) use sum::SumPlan;
 
 /// One piece of work on the stream.
 pub(super) enum Command {
@@ -65,7 +63,7 @@ impl Numbers {
     }
 
     /// Whether f32 may be rounded to TF32.
-    fn tf32(self) -> bool {
+    pub(super) fn tf32(self) -> bool {
         matches!(self, Numbers::Tf32 | Numbers::Bf16)
     }
 }
@@ -77,6 +75,8 @@ struct Io<'a> {
     /// Elements from one pixel of each input to the next.
     pitches: Vec<usize>,
     outs: Vec<Address>,
+    /// The shape of the first output.
+    out_shape: &'a Shape,
     scratch: Address,
     kind: &'static str,
     half: bool,
@@ -91,6 +91,8 @@ pub(super) struct Lowering<'a> {
     pub cudnn: &'a mut Cudnn,
     pub graph: &'a Graph,
     pub plan: &'a Plan,
+    /// What was planned, with the kernel of each.
+    pub nodes: &'a [Selected],
     pub numbers: Numbers,
     pub arena: Address,
     pub inputs: Vec<Address>,
@@ -107,52 +109,7 @@ pub(super) struct Lowering<'a> {
     pub later: Vec<Command>,
 }
 
-/// Bytes of scratch memory for a node; `workspace` tells what cuDNN wants for a convolution.
-pub(super) fn scratch(
-    node: &Node,
-    graph: &Graph,
-    numbers: Numbers,
-    chip: Chip,
-    views: &Views,
-    workspace: &mut dyn FnMut(&Problem) -> Result<usize>,
-) -> Result<usize> {
-    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
-    if let Some(geometry) = split::geometry(&node.op, &shapes, numbers) {
-        return Ok(split::scratch(&geometry));
-    }
-    if let Some(narrow) = Narrow::of(&node.op, &shapes, half, chip) {
-        return Ok(narrow.scratch());
-    }
-    if let Some(problem) = problem(node, graph, numbers, chip, views) {
-        return workspace(&problem);
-    }
-    let capability = chip.capability;
-    Ok(match &node.op {
-        Op::Sum(op) => {
-            let [outer, middle, inner] = op.cut(shapes[0]);
-            outer * SumPlan::new(outer, middle, inner).parts * inner * 4
-        }
-        Op::GroupNorm(op) if half && Resident::of(shapes[0], op.options.groups, false, capability).is_some() => 0,
-        Op::GroupNorm(_) if half => chunks(shapes[0]).map_or(0, |n| 2 * n) * shapes[0][0] * cut(shapes[0]).1 * 4,
-        Op::GroupNormGradient(op)
-            if numbers.half(graph.precision(node.inputs[3]))
-                && Resident::of(shapes[3], op.options.groups, true, capability).is_some() =>
-        {
-            0
-        }
-        Op::GroupNormGradient(_) => {
-            let half = numbers.half(graph.precision(node.inputs[3]));
-            let chunks = if half { chunks(shapes[3]).unwrap_or(0) } else { 0 };
-            (2 + 3 * chunks) * shapes[3][0] * cut(shapes[3]).1 * 4
-        }
-        Op::Attention(_) => attention::scratch(shapes[0], false, half, chip),
-        Op::AttentionGradient(_) => attention::scratch(shapes[0], true, half, chip),
-        _ => 0,
-    })
-}
-
-impl Lowering<'_> {
+impl<'a> Lowering<'a> {
     fn half(&self, var: Var) -> bool {
         self.numbers.half(self.graph.precision(var))
     }
@@ -222,119 +179,103 @@ impl Lowering<'_> {
 
     /// Adds the commands of one step.
     pub fn lower(&mut self, step: &Step) -> Result<()> {
-        let graph = self.graph;
-        let shapes: Vec<&Shape> = step.inputs.iter().map(|&v| graph.shape(v)).collect();
-        let ins: Vec<Address> = step.inputs.iter().map(|&v| self.address(v)).collect();
-        let pitches = step.inputs.iter().map(|&v| self.plan.pitch(v)).collect();
-        let outs: Vec<Address> = step.outputs.iter().map(|&v| self.address(v)).collect();
-        let out_shape = graph.shape(step.outputs[0]);
-        let n = out_shape.numel();
-        let scratch = self.arena + step.scratch.0 as u64;
-        let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
-        let half = kind == "bf16";
-        let io = Io { shapes, ins, pitches, outs, scratch, kind, half, n };
-        let Io { shapes, ins, outs, .. } = &io;
-        if let (Op::Conv2d(op), Some(geometry)) = (&step.op, split::geometry(&step.op, shapes, self.numbers)) {
-            return self.split_conv(op, &geometry, &io);
+        let io = self.io(step);
+        let kernel = &self.nodes[step.node].kernel;
+        match (kernel, &step.op) {
+            (Kernel::Cudnn(problem), _) => self.convolution(problem, step, &io),
+            (Kernel::ConvF16x2(geometry), Op::Conv2d(op)) => self.split_conv(op, geometry, &io),
+            (Kernel::RgbConv(conv), _) => self.narrow(conv, step, &io),
+            (Kernel::GroupNorm(norm), Op::GroupNorm(op)) => self.group_norm(norm, &op.options, &io),
+            (Kernel::GroupNorm(norm), Op::GroupNormGradient(op)) => self.group_norm_gradient(norm, op, step, &io),
+            (Kernel::AttentionOnChip(cut), Op::Attention(op)) => self.attention_on_chip(cut, op.scale, &io),
+            (Kernel::AttentionProducts, Op::Attention(op)) => self.attention(op.scale, &io),
+            (Kernel::AttentionOnChip(cut), Op::AttentionGradient(op)) => {
+                self.attention_gradient_on_chip(cut, op.scale, &io)
+            }
+            (Kernel::AttentionProducts, Op::AttentionGradient(op)) => self.attention_gradient(op.scale, &io),
+            (Kernel::Products(products), Op::Matmul(op)) => self.matmul(products, op, step, &io),
+            (Kernel::Sum(sum), Op::Sum(op)) => self.sum(sum, op.scale, &io),
+            (Kernel::Fir(fir), Op::Resample(_)) => self.fir(fir, &io),
+            (Kernel::Only, _) => self.lower_only(step, &io),
+            (kernel, op) => unreachable!("{kernel:?} was selected for {}", op.name()),
         }
-        if let Some(narrow) = Narrow::of(&step.op, shapes, half, self.device.chip) {
-            return self.narrow(&narrow, step, &io);
-        }
-        let pitch = |var: Var| self.plan.pitch(var);
-        if let Some(problem) = convolution(&step.op, &step.inputs, &step.outputs, graph, self.numbers, pitch) {
-            return self.convolution(&problem, step, &io);
-        }
+    }
+
+    /// Adds the commands of an operation that has one kernel.
+    fn lower_only(&mut self, step: &Step, io: &Io) -> Result<()> {
+        let Io { shapes, ins, outs, kind, n, .. } = io;
+        let n = *n;
         match &step.op {
-            Op::Combine(op) => {
-                self.combine(op, step, &io)?;
-            }
-            Op::Binary(op) => {
-                self.binary(op, step, out_shape, &io)?;
-            }
-            Op::Unary(op) => {
-                self.each(&format!("unary_{kind}"), n, &[outs[0], ins[0], op.function as u64, n as u64])?;
-            }
+            Op::Combine(op) => self.combine(op, step, io),
+            Op::Binary(op) => self.binary(op, step, io),
+            Op::Unary(op) => self.each(&format!("unary_{kind}"), n, &[outs[0], ins[0], op.function as u64, n as u64]),
             Op::UnaryGradient(op) => {
                 let arguments = [outs[0], ins[0], ins[1], op.function as u64, n as u64];
-                self.each(&format!("unary_gradient_{kind}"), n, &arguments)?;
+                self.each(&format!("unary_gradient_{kind}"), n, &arguments)
             }
-            Op::Cast(_) => {
-                self.cast(step, &io)?;
-            }
-            Op::Expand(_) => {
-                self.expand(step, out_shape, &io)?;
-            }
-            Op::Concat(_) => {
-                self.concat(step, &io)?;
-            }
-            Op::SliceChannels(op) => {
-                let width = shapes[0].last().copied().unwrap_or(1);
-                self.slice(&io, op.first, op.count, width)?;
-            }
-            Op::Sum(op) => {
-                let [outer, middle, inner] = op.cut(shapes[0]);
-                self.sum(kind, ins[0], [outer, middle, inner], scratch, outs[0], op.scale)?;
-            }
+            Op::Cast(_) => self.cast(step, io),
+            Op::Expand(_) => self.expand(step, io),
+            Op::Concat(_) => self.concat(step, io),
+            Op::SliceChannels(op) => self.slice(io, op.first, op.count, shapes[0].channels()),
             Op::Dropout(op) => {
                 let v = if n.is_multiple_of(8) { 8 } else { 1 };
                 let [threshold, purpose, kept, seed, step] = self.mask(Some(op.mask));
                 let arguments = [outs[0], ins[0], threshold, kept, seed, purpose, step, n as u64];
-                self.each(&format!("dropout_{kind}_{v}"), n.div_ceil(8), &arguments)?;
+                self.each(&format!("dropout_{kind}_{v}"), n.div_ceil(8), &arguments)
             }
             Op::Random(op) => {
                 let normal = u64::from(op.kind == RandomKind::Normal);
                 let arguments = [outs[0], normal, self.seed, op.purpose.into(), self.step, n as u64];
-                self.each("random_float", n.div_ceil(4), &arguments)?;
+                self.each("random_float", n.div_ceil(4), &arguments)
             }
-            Op::GroupNorm(op) => {
-                self.group_norm(&op.options, &io)?;
-            }
-            Op::GroupNormGradient(op) => {
-                self.group_norm_gradient(op, step, &io)?;
-            }
-            Op::Resample(op) => {
-                self.resample(op, out_shape, &io)?;
-            }
+            Op::Resample(op) => self.resample(op, io),
             Op::MaxPool(op) => {
-                let arguments = pool_arguments(vec![outs[0], ins[0], n as u64], shapes[0], out_shape, op);
-                self.each(&format!("max_pool_{kind}"), n, &arguments)?;
+                let arguments = pool_arguments(vec![outs[0], ins[0], n as u64], shapes[0], io.out_shape, op);
+                self.each(&format!("max_pool_{kind}"), n, &arguments)
             }
             Op::MaxPoolGradient(op) => {
                 let arguments = pool_arguments(vec![outs[0], ins[0], ins[1], n as u64], shapes[0], shapes[1], &op.pool);
-                self.each(&format!("max_pool_gradient_{kind}"), n, &arguments)?;
+                self.each(&format!("max_pool_gradient_{kind}"), n, &arguments)
             }
             Op::Interpolate(_) => {
-                let [rows, d] = shapes[0].dims().unwrap_or_default();
+                let [rows, d] = shapes[0].known();
                 let arguments = [outs[0], ins[0], ins[1], shapes[1].numel() as u64, rows as u64, d as u64];
-                self.each("interpolate", n, &arguments)?;
+                self.each("interpolate", n, &arguments)
             }
             Op::InterpolateSlope(_) => {
-                let [rows, d] = shapes[0].dims().unwrap_or_default();
-                self.each("interpolate_slope", n, &[outs[0], ins[0], ins[1], ins[2], n as u64, rows as u64, d as u64])?;
+                let [rows, d] = shapes[0].known();
+                self.each("interpolate_slope", n, &[outs[0], ins[0], ins[1], ins[2], n as u64, rows as u64, d as u64])
             }
             Op::InterpolateTableGradient(_) => {
-                let [rows, d] = out_shape.dims().unwrap_or_default();
+                let [rows, d] = io.out_shape.known();
                 let arguments = [outs[0], ins[0], ins[1], shapes[0].numel() as u64, rows as u64, d as u64];
-                self.each("interpolate_table_gradient", n, &arguments)?;
+                self.each("interpolate_table_gradient", n, &arguments)
             }
-            Op::Matmul(op) => {
-                self.matmul(op, step, &io)?;
-            }
-            Op::Attention(op) => {
-                self.attention(op.scale, &io)?;
-            }
-            Op::AttentionGradient(op) => {
-                self.attention_gradient(op.scale, &io)?;
-            }
-            Op::Reshape(_) | Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {}
+            op => unreachable!("a kernel is selected for {}, and the plan has no reshape", op.name()),
         }
-        Ok(())
+    }
+
+    fn io(&self, step: &Step) -> Io<'a> {
+        let graph = self.graph;
+        let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
+        let out_shape = graph.shape(step.outputs[0]);
+        Io {
+            shapes: step.inputs.iter().map(|&v| graph.shape(v)).collect(),
+            ins: step.inputs.iter().map(|&v| self.address(v)).collect(),
+            pitches: step.inputs.iter().map(|&v| self.plan.pitch(v)).collect(),
+            outs: step.outputs.iter().map(|&v| self.address(v)).collect(),
+            out_shape,
+            scratch: self.arena + step.scratch.0 as u64,
+            kind,
+            half: kind == "bf16",
+            n: out_shape.numel(),
+        }
     }
 }
 
 fn pool_arguments(mut head: Vec<u64>, x: &Shape, out: &Shape, op: &crate::op::MaxPool) -> Vec<u64> {
-    let [_, h, w, c] = x.dims().unwrap_or_default();
-    let [_, oh, ow, _] = out.dims().unwrap_or_default();
+    let [_, h, w, c] = x.known();
+    let [_, oh, ow, _] = out.known();
     head.extend([h, w, oh, ow, c, op.kernel, op.stride, op.pad].map(|d| d as u64));
     head
 }

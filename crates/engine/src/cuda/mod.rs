@@ -16,6 +16,7 @@ mod lower;
 mod nvrtc;
 mod optim;
 mod pictures;
+mod select;
 mod self_test;
 mod session;
 mod slices;

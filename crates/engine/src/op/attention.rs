@@ -28,7 +28,7 @@ impl Graph {
 }
 
 /// Images, tokens and channels of the output.
-pub(crate) fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
+fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
     let [n, t, width] = expect_dims("the input", qkv)?;
     if !width.is_multiple_of(3) {
         return Err(format!("{width} channels are not queries, keys and values of one width"));
@@ -36,7 +36,7 @@ pub(crate) fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
     Ok([n, t, width / 3])
 }
 
-fn known(qkv: &Shape) -> [usize; 3] {
+pub(crate) fn known(qkv: &Shape) -> [usize; 3] {
     sizes(qkv).expect("shapes were checked at building time")
 }
 

@@ -55,6 +55,7 @@ impl Graph {
 }
 
 /// Sizes of one product and where each of a batch begins.
+#[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub m: usize,
     pub n: usize,

@@ -11,7 +11,7 @@ mod dropout;
 mod elementwise;
 pub(crate) mod group_norm;
 mod interpolate;
-mod matmul;
+pub(crate) mod matmul;
 mod max_pool;
 mod random;
 mod reduce;

@@ -4,7 +4,7 @@ use super::{Io, Lowering, float};
 use crate::Shape;
 use crate::cuda::driver::{Address, Chip};
 use crate::error::Result;
-use crate::op::attention::sizes;
+use crate::op::attention::known;
 
 /// How attention on the chip is cut: a block has some tokens as rows, and room for all as columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub(in crate::cuda) struct OnChip {
 impl OnChip {
     /// The cut for `qkv [n, tokens, 3 c]`, if there is one.
     pub fn of(qkv: &Shape, half: bool, chip: Chip) -> Option<OnChip> {
-        let [_, tokens, channels] = sizes(qkv).ok()?;
+        let [_, tokens, channels] = known(qkv);
         let modern = half && chip.capability.0 >= 8;
         modern.then(|| OnChip::new(tokens, channels, chip.shared)).flatten()
     }
@@ -35,21 +35,21 @@ impl OnChip {
         cuts.into_iter().find(|cut| cut.shared() <= most_shared)
     }
 
+    /// Bytes of scratch memory for the gradient: the scores' gradients.
+    pub fn gradient_scratch(qkv: &Shape) -> usize {
+        qkv[0] * qkv[1] * qkv[1] * 2
+    }
+
     /// Bytes of shared memory: three chunks of 32 channels or tokens, the weights, two numbers for each row and warp.
     fn shared(&self) -> usize {
         3 * 64 * (self.rows + self.width).max(self.channels) + 2 * self.rows * self.width + 4096
     }
 }
 
-/// Bytes of scratch memory.
-pub(super) fn scratch(qkv: &Shape, gradient: bool, half: bool, chip: Chip) -> usize {
+/// Bytes of scratch memory for the products.
+pub(in crate::cuda) fn scratch(qkv: &Shape, gradient: bool, half: bool) -> usize {
     let element = if half { 2 } else { 4 };
-    let squares = match (OnChip::of(qkv, half, chip), gradient) {
-        (Some(_), false) => 0,
-        (Some(_), true) => element,
-        (None, false) => 4 + element,
-        (None, true) => 8 + 2 * element,
-    };
+    let squares = if gradient { 8 + 2 * element } else { 4 + element };
     qkv[0] * qkv[1] * qkv[1] * squares
 }
 
@@ -59,16 +59,23 @@ fn parts(qkv: Address, c: usize, half: bool) -> [(Address, usize); 3] {
     [0, 1, 2].map(|part| (qkv + (part * c * element) as u64, 3 * c))
 }
 
+/// `qkv`, the output, the rows' logarithms and `dy`.
+fn gradient_inputs(io: &Io) -> [Address; 4] {
+    io.ins[..].try_into().expect("the gradient of attention has four inputs")
+}
+
 impl Lowering<'_> {
     /// `softmax(scale q k^T) v` and the logarithms of its rows.
+    pub(super) fn attention_on_chip(&mut self, cut: &OnChip, scale: f64, io: &Io) -> Result<()> {
+        let arguments = [io.outs[0], io.outs[1], io.ins[0]];
+        self.launch_on_chip("attention", cut, io.shapes[0], &arguments, scale)
+    }
+
+    /// The same as products around a softmax.
     pub(super) fn attention(&mut self, scale: f64, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
-        if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
-            let arguments = [outs[0], outs[1], ins[0]];
-            return self.launch_on_chip("attention", &cut, shapes[0], &arguments, scale);
-        }
-        let [batch, t, c] = sizes(shapes[0]).unwrap_or_default();
+        let [batch, t, c] = known(shapes[0]);
         let [q, k, v] = parts(ins[0], c, half);
         let (scores, weights) = (scratch, scratch + (batch * t * t * 4) as u64);
         self.product([t, t, c], batch, scale as f32, [q, k, (scores, t)], [false, true], half, false);
@@ -79,21 +86,26 @@ impl Lowering<'_> {
     }
 
     /// The gradient of queries, keys and values; the weights are computed again.
+    pub(super) fn attention_gradient_on_chip(&mut self, cut: &OnChip, scale: f64, io: &Io) -> Result<()> {
+        let [batch, t, c] = known(io.shapes[0]);
+        let [qkv, out, logs, dy] = gradient_inputs(io);
+        let ([_, k, _], [dq, _, _]) = (parts(qkv, c, true), parts(io.outs[0], c, true));
+        // The scores' gradients, a row for each key.
+        let slopes = io.scratch;
+        let arguments = [io.outs[0], slopes, qkv, out, logs, dy];
+        self.launch_on_chip("attention_gradient", cut, io.shapes[0], &arguments, scale)?;
+        self.product([t, c, t], batch, scale as f32, [(slopes, t), k, dq], [true, false], true, true);
+        Ok(())
+    }
+
+    /// The same as products around a softmax.
     pub(super) fn attention_gradient(&mut self, scale: f64, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
+        let Io { shapes, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
-        let [batch, t, c] = sizes(shapes[0]).unwrap_or_default();
-        let [qkv, out, logs, dy] = ins[..] else { return Ok(()) };
+        let [batch, t, c] = known(shapes[0]);
+        let [qkv, out, logs, dy] = gradient_inputs(io);
         let ([q, k, v], [dq, dk, dv]) = (parts(qkv, c, half), parts(outs[0], c, half));
         let alpha = scale as f32;
-        if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
-            // The scores' gradients, a row for each key.
-            let slopes = scratch;
-            let arguments = [outs[0], slopes, qkv, out, logs, dy];
-            self.launch_on_chip("attention_gradient", &cut, shapes[0], &arguments, scale)?;
-            self.product([t, c, t], batch, alpha, [(slopes, t), k, dq], [true, false], half, half);
-            return Ok(());
-        }
         let square = (batch * t * t) as u64;
         let element = if half { 2 } else { 4 };
         let (scores, dp) = (scratch, scratch + 4 * square);

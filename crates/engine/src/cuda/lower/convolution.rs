@@ -1,40 +1,27 @@
 //! Convolutions: by cuDNN, with what follows them in the same kernel or in a pass of ours.
 
-use super::narrow::Narrow;
-use super::{Command, Io, Lowering, Numbers, float};
+use super::{Command, Io, Lowering, float};
 use crate::cpu::conv::Geometry;
 use crate::cuda::cudnn::{ConvPlan, Epilogue, Kind, Pitches, Problem, suits};
-use crate::cuda::driver::Chip;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
-use crate::views::Views;
-use crate::{Graph, Node, Shape, Var};
+use crate::{Node, Shape, Var};
 use std::sync::Arc;
 
 /// What a convolution computes, and its geometry.
-pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> Option<(Kind, Geometry)> {
-    Some(match op {
+pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> (Kind, Geometry) {
+    match op {
         Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
         Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
         Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
-        _ => return None,
-    })
+        op => unreachable!("{} is no convolution", op.name()),
+    }
 }
 
-/// The convolution of an operation on these inputs and outputs, if it is one; `pitch` tells how far a tensor's pixels lie
-/// apart.
-pub(super) fn convolution(
-    op: &Op,
-    inputs: &[Var],
-    outputs: &[Var],
-    graph: &Graph,
-    numbers: Numbers,
-    pitch: impl Fn(Var) -> usize,
-) -> Option<Problem> {
-    let shapes: Vec<&Shape> = inputs.iter().map(|&v| graph.shape(v)).collect();
-    let (kind, geometry) = geometry(op, &shapes)?;
-    let (half, tf32) = (numbers.half(graph.precision(inputs[0])), numbers.tf32());
+/// A convolution for cuDNN, of dense tensors.
+pub(in crate::cuda) fn problem(op: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Problem {
+    let (kind, geometry) = geometry(op, shapes);
     // The forward scale comes after bias and residual.
     let scale = match op {
         Op::Conv2dInputGradient(op) => op.scale,
@@ -47,43 +34,28 @@ pub(super) fn convolution(
         }
         _ => None,
     };
-    // Gradients are never part of another tensor.
-    let mut pitches = Pitches::dense(&geometry);
-    if kind != Kind::InputGradient {
-        pitches.x = pitch(inputs[0]);
+    Problem { kind, geometry, pitches: Pitches::dense(&geometry), half, tf32, scale: scale as f32, epilogue }
+}
+
+/// The same convolution of a node's tensors, whose pixels lie `pitch` elements apart. Gradients are never part of another
+/// tensor.
+pub(in crate::cuda) fn with_pitches(problem: &Problem, node: &Node, pitch: impl Fn(Var) -> usize) -> Problem {
+    let mut problem = *problem;
+    if problem.kind != Kind::InputGradient {
+        problem.pitches.x = pitch(node.inputs[0]);
     }
-    if let Op::Conv2d(op) = op {
-        pitches.y = pitch(outputs[0]);
+    if let Op::Conv2d(op) = &node.op {
+        problem.pitches.y = pitch(node.outputs[0]);
         if op.residual {
-            pitches.residual = pitch(inputs[inputs.len() - 1]);
+            problem.pitches.residual = pitch(node.inputs[node.inputs.len() - 1]);
         }
     }
-    Some(Problem { kind, geometry, pitches, half, tf32, scale: scale as f32, epilogue })
-}
-
-/// Whether a node is a convolution by kernels of our own; see narrow.rs.
-pub(in crate::cuda) fn of_colours(node: &Node, graph: &Graph, numbers: Numbers, chip: Chip) -> bool {
-    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
-    Narrow::of(&node.op, &shapes, half, chip).is_some()
-}
-
-/// The convolution of a node that cuDNN is yet to plan, if it is one.
-pub(in crate::cuda) fn problem(
-    node: &Node,
-    graph: &Graph,
-    numbers: Numbers,
-    chip: Chip,
-    views: &Views,
-) -> Option<Problem> {
-    if of_colours(node, graph, numbers, chip) {
-        return None;
-    }
-    convolution(&node.op, &node.inputs, &node.outputs, graph, numbers, |var| views.pitch(var, graph))
+    problem
 }
 
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, problem: &Problem, step: &Step, io: &Io) -> Result<()> {
+        let problem = &with_pitches(problem, &self.nodes[step.node].node, |var| self.plan.pitch(var));
         let Io { ins, outs, kind, half, n, scratch, .. } = io;
         let (half, n, scratch) = (*half, *n, *scratch);
         let plan: Arc<ConvPlan> = self.cudnn.plan(problem)?;

@@ -29,10 +29,10 @@ impl Lowering<'_> {
     }
 
     /// A sum or product of two tensors, either of which may be repeated along some axes.
-    pub(super) fn binary(&mut self, op: &Binary, step: &Step, out_shape: &Shape, io: &Io) -> Result<()> {
+    pub(super) fn binary(&mut self, op: &Binary, step: &Step, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, n, .. } = io;
         let n = *n;
-        let [out, a, b] = [out_shape, shapes[0], shapes[1]].map(four);
+        let [out, a, b] = [io.out_shape, shapes[0], shapes[1]].map(four);
         let (Some(out), Some(a), Some(b)) = (out, a, b) else {
             return Err(self.unsupported(step, "has more than four dimensions"));
         };
@@ -63,10 +63,10 @@ impl Lowering<'_> {
     }
 
     /// A tensor repeated along some axes.
-    pub(super) fn expand(&mut self, step: &Step, out_shape: &Shape, io: &Io) -> Result<()> {
+    pub(super) fn expand(&mut self, step: &Step, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, kind, n, .. } = io;
         let n = *n;
-        let (Some(out), Some(x)) = (four(out_shape), four(shapes[0])) else {
+        let (Some(out), Some(x)) = (four(io.out_shape), four(shapes[0])) else {
             return Err(self.unsupported(step, "has more than four dimensions"));
         };
         let mut arguments = vec![outs[0], ins[0], n as u64];

@@ -32,7 +32,7 @@ enum Sum {
 
 /// A convolution that the kernels compute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Narrow {
+pub(in crate::cuda) struct Narrow {
     sum: Sum,
     geometry: Geometry,
     /// Whether the narrow image is what the convolution makes.
@@ -42,7 +42,7 @@ pub(super) struct Narrow {
 impl Narrow {
     /// For bf16 with tensor cores; rows of the wide image in 16s and its channels in 64s.
     pub fn of(op: &Op, shapes: &[&Shape], half: bool, chip: Chip) -> Option<Narrow> {
-        let (kind, geometry) = super::convolution::geometry(op, shapes)?;
+        let (kind, geometry) = super::convolution::geometry(op, shapes);
         let g = &geometry;
         let last = g.filters <= COLOURS;
         let sum = match (kind, last) {
@@ -120,7 +120,7 @@ impl Lowering<'_> {
         let (joint, start) = narrow.joint();
         let (strips, channels, shared) = (narrow.strips(), narrow.sizes().1, narrow.shared());
         if narrow.sum == Sum::Weights {
-            let Op::Conv2dWeightGradient(op) = &step.op else { return Ok(()) };
+            let Op::Conv2dWeightGradient(op) = &step.op else { unreachable!("only a gradient sums over pixels") };
             let images = if narrow.last { [ins[1], ins[0]] } else { [ins[0], ins[1]] };
             let (parts, groups) = (narrow.parts(), channels / CHANNELS);
             let arguments = [&[*scratch, images[0], images[1], strips as u64][..], &joint].concat();
@@ -135,13 +135,13 @@ impl Lowering<'_> {
                 (if op.bias { ins[2] } else { 0 }, residual, op.scale, op.rectified)
             }
             Op::Conv2dInputGradient(op) => (0, 0, op.scale, false),
-            _ => return Ok(()),
+            op => unreachable!("{} is no convolution", op.name()),
         };
         let weight = self.weight(step, true)? + start;
         let mut head = vec![outs[0], ins[0], weight, bias, residual, float(scale), rectified.into()];
         let (name, groups) = match narrow.sum {
             Sum::Wide => {
-                let pitches = [self.plan.pitch(step.outputs[0]), *io.pitches.last().unwrap_or(&0)];
+                let pitches = [self.plan.pitch(step.outputs[0]), *io.pitches.last().expect("a convolution has inputs")];
                 head.extend(pitches.map(|pitch| pitch as u64));
                 ("narrow_to_wide", channels / CHANNELS)
             }

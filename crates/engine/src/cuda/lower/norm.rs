@@ -1,32 +1,83 @@
 //! Group norm: resident in registers (kernels/norm_resident.cu), else by slices of channels, by chunks of pixels, or for
 //! any shape (kernels/group_norm.cu).
 
+use super::resident::Resident;
 use super::{Io, Lowering, float};
 use crate::Shape;
+use crate::cuda::driver::Chip;
 use crate::error::Result;
 use crate::op::group_norm::cut;
 use crate::op::{GroupNormGradient, Mask, NormOptions};
 use crate::plan::Step;
 
+/// How a group norm or its gradient is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::cuda) enum NormKernel {
+    /// In one pass, with a slice of an image's channels in registers.
+    OnePass(Resident),
+    /// By so many chunks of pixels.
+    Chunks(usize),
+    /// By slices of channels.
+    Slices(Slice),
+    /// By a kernel for any shape.
+    AnyShape,
+}
+
+impl NormKernel {
+    /// For images `x`, in bf16 if `half`. The forward pass and the gradient have one pass for the same images.
+    pub fn new(x: &Shape, groups: usize, half: bool, gradient: bool, chip: Chip) -> NormKernel {
+        if half {
+            if let Some(cut) = Resident::of(x, groups, gradient, chip.capability) {
+                return NormKernel::OnePass(cut);
+            }
+            if let Some(chunks) = chunks(x) {
+                return NormKernel::Chunks(chunks);
+            }
+        }
+        let (pixels, channels) = cut(x);
+        Slice::new(pixels, channels, channels / groups).map_or(NormKernel::AnyShape, NormKernel::Slices)
+    }
+
+    fn chunks(&self) -> usize {
+        if let NormKernel::Chunks(chunks) = self { *chunks } else { 0 }
+    }
+
+    /// Bytes for the sums of the chunks.
+    pub fn scratch(&self, x: &Shape) -> usize {
+        2 * self.chunks() * x[0] * cut(x).1 * 4
+    }
+
+    /// Bytes for the sums of images and of the chunks.
+    pub fn gradient_scratch(&self, x: &Shape) -> usize {
+        match self {
+            NormKernel::OnePass(_) => 0,
+            kernel => (2 + 3 * kernel.chunks()) * x[0] * cut(x).1 * 4,
+        }
+    }
+}
+
 /// Into how many chunks of pixels a large image's norm is cut, so that all of the GPU works on it.
-pub(super) fn chunks(x: &Shape) -> Option<usize> {
+fn chunks(x: &Shape) -> Option<usize> {
     let (pixels, channels) = cut(x);
     (pixels >= 256 && channels % 8 == 0).then(|| pixels.div_ceil(256).min(16))
 }
 
 impl Lowering<'_> {
     /// `y`, mean and inverse deviation.
-    pub(super) fn group_norm(&mut self, options: &NormOptions, io: &Io) -> Result<()> {
-        if let (true, Some(cut)) = (io.half, self.resident(io.shapes[0], options, false)) {
-            return self.resident_norm(&cut, options, io);
-        }
+    pub(super) fn group_norm(&mut self, kernel: &NormKernel, options: &NormOptions, io: &Io) -> Result<()> {
+        let (chunks, slice) = match *kernel {
+            NormKernel::OnePass(cut) => return self.resident_norm(&cut, options, io),
+            NormKernel::Chunks(chunks) => (Some(chunks), None),
+            NormKernel::Slices(slice) => (None, Some(slice)),
+            NormKernel::AnyShape => (None, None),
+        };
         let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
         let (scratch, kind, half) = (*scratch, *kind, *half);
         let (pixels, channels) = cut(shapes[0]);
         let NormOptions { groups, epsilon, silu, mask } = *options;
         let (batch, per_group) = (shapes[0][0], channels / groups);
         let shift = ins.get(3).copied().unwrap_or(0);
-        if let (Some(chunks), true) = (chunks(shapes[0]), half) {
+        if let Some(chunks) = chunks {
             let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
             let sizes = [pixels as u64, channels as u64, chunks as u64];
             let mut arguments = vec![scratch, ins[0], shift];
@@ -40,7 +91,6 @@ impl Lowering<'_> {
         }
         let mut arguments = vec![outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], shift];
         arguments.extend([pixels as u64, channels as u64]);
-        let slice = Slice::new(pixels, channels, per_group);
         arguments.extend(slice.as_ref().map(|s| s.slice as u64));
         arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
         arguments.extend(self.mask(mask));
@@ -57,11 +107,20 @@ impl Lowering<'_> {
     }
 
     /// `dx`, `dgamma`, `dbeta` and, with a shift, `dshift`.
-    pub(super) fn group_norm_gradient(&mut self, op: &GroupNormGradient, step: &Step, io: &Io) -> Result<()> {
+    pub(super) fn group_norm_gradient(
+        &mut self,
+        kernel: &NormKernel,
+        op: &GroupNormGradient,
+        step: &Step,
+        io: &Io,
+    ) -> Result<()> {
         let options = &op.options;
-        if let (true, Some(cut)) = (self.half(step.inputs[3]), self.resident(io.shapes[3], options, true)) {
-            return self.resident_norm_gradient(&cut, op, io);
-        }
+        let (chunks, slice) = match *kernel {
+            NormKernel::OnePass(cut) => return self.resident_norm_gradient(&cut, op, io),
+            NormKernel::Chunks(chunks) => (Some(chunks), None),
+            NormKernel::Slices(slice) => (None, Some(slice)),
+            NormKernel::AnyShape => (None, None),
+        };
         let Io { shapes, ins, outs, scratch, .. } = io;
         let scratch = *scratch;
         let (pixels, channels) = cut(shapes[3]);
@@ -72,7 +131,6 @@ impl Lowering<'_> {
         let mut sources = ins.clone();
         sources.resize(7, 0);
         let dshift = outs.get(3).copied().unwrap_or(0);
-        let chunks = chunks(shapes[3]).filter(|_| kind == "bf16");
         if let Some(chunks) = chunks {
             let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
             let sums = scratch + (2 * batch * channels * 4) as u64;
@@ -93,7 +151,6 @@ impl Lowering<'_> {
         let mut arguments = vec![outs[0], gammas, betas, dshift];
         arguments.extend(&sources);
         arguments.extend([pixels as u64, channels as u64]);
-        let slice = Slice::new(pixels, channels, per_group);
         arguments.extend(slice.as_ref().map(|s| s.slice as u64));
         arguments.extend([per_group as u64, u64::from(silu)]);
         arguments.extend(self.mask(mask));
@@ -139,7 +196,8 @@ impl Lowering<'_> {
 }
 
 /// How GroupNorm's kernels cut an image: see group_norm.cu.
-struct Slice {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::cuda) struct Slice {
     slice: usize,
     lanes: usize,
     rows: usize,

@@ -1,10 +1,12 @@
 //! Matrix products: batched and many small ones.
 
 use super::{Command, Io, Lowering};
+use crate::Shape;
 use crate::cuda::cublas::Gemm;
 use crate::cuda::driver::{Address, USUAL_SHARED};
 use crate::error::Result;
 use crate::op::Matmul;
+use crate::op::matmul::Product;
 use crate::plan::Step;
 
 /// Columns that a block of kernels/products.cu has.
@@ -20,22 +22,48 @@ fn run_of_one(batch: &[(usize, usize)]) -> usize {
     if whole { first.max(1) } else { 1 }
 }
 
+/// A batch of products, and how it is launched.
+#[derive(Clone, Debug)]
+pub(in crate::cuda) struct Products {
+    product: Product,
+    small: Option<SmallProducts>,
+}
+
+/// Products that a kernel of ours computes in one launch.
+#[derive(Clone, Copy, Debug)]
+struct SmallProducts {
+    /// Products in a row with one left matrix.
+    run: usize,
+    /// Bytes of shared memory: columns of B, and A with its rows in fours and a little apart.
+    shared: usize,
+}
+
+impl Products {
+    pub fn new(op: &Matmul, a: &Shape, b: &Shape) -> Products {
+        let (product, _) = op.product(a, b).expect("shapes were checked when the node was added");
+        let Product { m, n, k, .. } = product;
+        let shared = 4 * k * (COLUMNS + m.next_multiple_of(4) + 4);
+        let run = run_of_one(&product.batch);
+        let runs = product.batch.len() / run;
+        let fits = shared <= USUAL_SHARED && runs <= MOST_RUNS;
+        let small =
+            (product.batch.len() >= 32 && m * n * k <= 1 << 20 && fits).then_some(SmallProducts { run, shared });
+        Products { product, small }
+    }
+}
+
 impl Lowering<'_> {
     /// A batch of products, where an operand may be repeated.
-    pub(super) fn matmul(&mut self, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, kind, half, .. } = io;
+    pub(super) fn matmul(&mut self, products: &Products, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
+        let Io { ins, outs, kind, half, .. } = io;
         let (kind, half, tf32) = (*kind, *half, self.numbers.tf32());
         if self.half(step.inputs[1]) != half {
             return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
         }
-        let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
+        let product = &products.product;
         let element = if half { 2 } else { 4 };
         let (m, width, k) = (product.m, product.n, product.k);
-        // Matrices in shared memory: columns of B, and A with its rows in fours and a little apart.
-        let shared = 4 * k * (COLUMNS + m.next_multiple_of(4) + 4);
-        let run = run_of_one(&product.batch);
-        let runs = product.batch.len() / run;
-        if product.batch.len() >= 32 && m * width * k <= 1 << 20 && shared <= USUAL_SHARED && runs <= MOST_RUNS {
+        if let Some(SmallProducts { run, shared }) = products.small {
             let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
             let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
             let strides = |transposed: bool, columns: usize, rows: usize| {
@@ -45,7 +73,7 @@ impl Lowering<'_> {
             let mut arguments = vec![outs[0], ins[0], ins[1], table.address];
             arguments.extend([run, m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
             self.tables.push(table);
-            let grid = [(run * width).div_ceil(COLUMNS), runs, 1];
+            let grid = [(run * width).div_ceil(COLUMNS), product.batch.len() / run, 1];
             return self.launch(&format!("small_products_{kind}"), grid, [256, 1, 1], shared, &arguments);
         }
         let mut first = 0;

@@ -88,10 +88,6 @@ impl Resident {
 }
 
 impl Lowering<'_> {
-    pub(super) fn resident(&self, x: &Shape, options: &NormOptions, gradient: bool) -> Option<Resident> {
-        Resident::of(x, options.groups, gradient, self.device.chip.capability)
-    }
-
     /// Where dropout's decisions about `x` are kept, one bit per element.
     fn mask_bits(&mut self, options: &NormOptions, x: &Shape) -> Result<u64> {
         let Some(mask) = options.mask else { return Ok(0) };

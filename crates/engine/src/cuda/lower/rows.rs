@@ -7,7 +7,7 @@ use crate::plan::Step;
 impl Lowering<'_> {
     /// Joins rows, three parts at a time; those that already lie where they are joined are not touched.
     pub(super) fn concat(&mut self, step: &Step, io: &Io) -> Result<()> {
-        let widths: Vec<usize> = io.shapes.iter().map(|shape| shape.last().copied().unwrap_or(1)).collect();
+        let widths: Vec<usize> = io.shapes.iter().map(|shape| shape.channels()).collect();
         let width: usize = widths.iter().sum();
         let (unit, name) = unit(io.half, &[&widths[..], &io.pitches].concat());
         let rows = io.n / width;

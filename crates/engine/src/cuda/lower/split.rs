@@ -12,7 +12,7 @@ const PIXELS: usize = 128;
 const FILTERS: [usize; 4] = [96, 64, 48, 32];
 
 /// The geometry of a convolution that the kernels take: whole steps of 16 channels, a plain end.
-pub(super) fn geometry(op: &Op, shapes: &[&Shape], numbers: Numbers) -> Option<Geometry> {
+pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], numbers: Numbers) -> Option<Geometry> {
     let Op::Conv2d(op) = op else { return None };
     if numbers != Numbers::Split || op.residual || op.scale != 1.0 {
         return None;
@@ -22,7 +22,7 @@ pub(super) fn geometry(op: &Op, shapes: &[&Shape], numbers: Numbers) -> Option<G
 }
 
 /// Bytes for the weight in halves.
-pub(super) fn scratch(g: &Geometry) -> usize {
+pub(in crate::cuda) fn scratch(g: &Geometry) -> usize {
     4 * weights(g)
 }
 
@@ -37,7 +37,10 @@ impl Lowering<'_> {
         self.each("split_weights", fours, &[io.scratch, io.ins[1], fours as u64])?;
         // A block costs its filters, and as much as some 32 more for its pixels.
         let cost = |block: usize| g.filters.div_ceil(block) * (block + 32);
-        let block = FILTERS.into_iter().min_by_key(|&block| cost(block)).unwrap_or(FILTERS[0]);
+        let block = FILTERS
+            .into_iter()
+            .min_by_key(|&block| cost(block))
+            .expect("there are kernels for some numbers of filters");
         let pixels = g.batch * g.rows.output * g.cols.output;
         let blocks = pixels.div_ceil(PIXELS) * g.filters.div_ceil(block);
         let mut arguments = vec![io.outs[0], io.ins[0], io.scratch, if op.bias { io.ins[2] } else { 0 }];

@@ -1,43 +1,45 @@
 //! Sums over the middle of `[outer, middle, inner]`, in one pass or two; see kernels/reduce.cu.
 
-use super::{Lowering, float};
+use super::{Io, Lowering, float};
 use crate::cuda::beside::SMALL;
 use crate::cuda::driver::Address;
 use crate::error::Result;
 
-/// How a sum over the middle is cut into blocks.
-pub(super) struct SumPlan {
+/// How a sum over the middle of `[outer, middle, inner]` is cut into blocks.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cuda) struct SumPlan {
+    sizes: [usize; 3],
     rows: usize,
-    pub parts: usize,
+    parts: usize,
 }
 
 impl SumPlan {
-    pub fn new(outer: usize, middle: usize, inner: usize) -> SumPlan {
+    pub fn new(sizes: [usize; 3]) -> SumPlan {
+        let [outer, middle, inner] = sizes;
         if inner == 1 {
             let rows = 16_384;
-            return SumPlan { rows, parts: middle.div_ceil(rows) };
+            return SumPlan { sizes, rows, parts: middle.div_ceil(rows) };
         }
         let columns = if inner.is_multiple_of(8) { inner.div_ceil(256) } else { inner.div_ceil(32) };
         // Enough blocks for the whole GPU, each with at least 64 rows; small ones in one pass.
         let small = outer * middle * inner <= SMALL;
         let parts = if small { 1 } else { (512 / (columns * outer).max(1)).clamp(1, middle.div_ceil(64)) };
         let rows = middle.div_ceil(parts);
-        SumPlan { rows, parts: middle.div_ceil(rows) }
+        SumPlan { sizes, rows, parts: middle.div_ceil(rows) }
+    }
+
+    /// Bytes for the sums of the parts.
+    pub fn scratch(&self) -> usize {
+        let [outer, _, inner] = self.sizes;
+        outer * self.parts * inner * 4
     }
 }
 
 impl Lowering<'_> {
     /// The sum over the middle.
-    pub(super) fn sum(
-        &mut self,
-        kind: &str,
-        x: Address,
-        [outer, middle, inner]: [usize; 3],
-        scratch: Address,
-        out: Address,
-        scale: f64,
-    ) -> Result<()> {
-        let plan = SumPlan::new(outer, middle, inner);
+    pub(super) fn sum(&mut self, plan: &SumPlan, scale: f64, io: &Io) -> Result<()> {
+        let [outer, middle, inner] = plan.sizes;
+        let (kind, x, scratch, out) = (io.kind, io.ins[0], io.scratch, io.outs[0]);
         let first = if plan.parts == 1 { out } else { scratch };
         if inner == 1 {
             let once = if plan.parts == 1 { scale } else { 1.0 };

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cuda::driver::Chip;
 use crate::cuda::layout::{order, place};
+use crate::cuda::lower::Numbers;
 use crate::examples::EXAMPLES;
 use crate::op::{NormOptions, Window};
 use crate::plan::Step;
@@ -67,9 +68,10 @@ fn network(recompute: bool, narrow: usize) -> Result<Network> {
 /// Plans it with what `find` finds, and counts the joins that are left.
 fn planned(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<(Views, Plan, usize)> {
     let (graph, chip) = (&network.graph, Chip::HOPPER);
-    let nodes = order(graph, outputs, numbers, chip);
-    let views = find(&nodes, graph, outputs, numbers, chip);
-    let plan = place(graph, &nodes, outputs, numbers, chip, views.clone(), |_| Ok(1000))?;
+    let target = Target { numbers, chip };
+    let nodes = order(graph, outputs, target);
+    let views = find(&nodes, graph, outputs, target);
+    let plan = place(graph, &nodes, outputs, target, views.clone(), |_| Ok(1000))?;
     let left = plan.steps().iter().filter(|step| matches!(step.op, Op::Concat(_))).count();
     Ok((views, plan, left))
 }
@@ -118,10 +120,11 @@ fn odd_channels_and_what_is_computed_again_are_copied() -> Result<()> {
 fn what_a_convolution_refuses_is_copied() -> Result<()> {
     let network = network(false, 16)?;
     let Network { graph, parts, outputs } = &network;
-    let nodes = order(graph, outputs, Numbers::Bf16, Chip::HOPPER);
+    let target = Target { numbers: Numbers::Bf16, chip: Chip::HOPPER };
+    let nodes = order(graph, outputs, target);
     let refused = |can: fn(&Problem) -> bool| {
-        let mut views = find(&nodes, graph, outputs, Numbers::Bf16, Chip::HOPPER);
-        refuse(&mut views, &nodes, graph, Numbers::Bf16, Chip::HOPPER, can);
+        let mut views = find(&nodes, graph, outputs, target);
+        refuse(&mut views, &nodes, graph, can);
         parts.map(|part| views.get(part).is_some())
     };
     assert_eq!(refused(|_| true), [true; 4]);
