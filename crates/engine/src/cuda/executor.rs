@@ -2,7 +2,9 @@
 
 use super::beside;
 use super::cudnn::Problem;
-use super::driver::{Address, Buffer, Device, Event, Function, Graph as Captured, Launch};
+use super::arguments::{Arguments, CarryArgs, int};
+use super::driver::{Address, Buffer, Device, Event, Graph as Captured};
+use super::kernels::KernelName;
 use super::layout;
 use super::lower::{Command, Lowering, Numbers};
 use super::pictures::Shards;
@@ -147,17 +149,9 @@ impl Executor {
         let n = self.plan.shape(output).numel();
         let to = self.input_address(name, n)?;
         let (from, half) = self.output(output)?;
-        let function = self.kernel(if half { "carry_bf16" } else { "carry_f32" })?;
-        let grid = [n.div_ceil(256) as u32, 1, 1];
-        let arguments = vec![to, from, n as u64];
-        self.append(vec![Command::Kernel(Launch {
-            function,
-            grid,
-            block: [256, 1, 1],
-            shared: 0,
-            cluster: 1,
-            arguments,
-        })]);
+        let kernel = if half { KernelName::CarryBf16 } else { KernelName::CarryF32 };
+        let launch = self.launch(kernel, n.div_ceil(256), &CarryArgs { to, from, n: int(n) })?;
+        self.append(vec![launch]);
         Ok(())
     }
 
@@ -177,9 +171,10 @@ impl Executor {
         &self.session.device
     }
 
-    /// A kernel of ours.
-    pub(super) fn kernel(&self, name: &str) -> Result<Function> {
-        self.session.lock().kernels.get(name)
+    /// A launch of so many blocks of 256 threads.
+    pub(super) fn launch<A: Arguments>(&self, kernel: KernelName, blocks: usize, arguments: &A) -> Result<Command> {
+        let launch = self.session.lock().kernels.launch(kernel, [blocks, 1, 1], [256, 1, 1], arguments)?;
+        Ok(Command::Kernel(launch))
     }
 
     /// Where an input of so many values is.

@@ -1,8 +1,9 @@
 //! A training step on a GPU: one graph launch, its results in a ring that the host reads now and then.
 
-use super::driver::{Buffer, Launch};
+use super::arguments::{RecordStepArgs, int};
+use super::driver::Buffer;
 use super::executor::Executor;
-use super::lower::Command;
+use super::kernels::KernelName;
 use super::optim::{Accumulation, Adam};
 use super::session::Session;
 use super::weights::{DeviceParams, from_bytes};
@@ -57,19 +58,18 @@ impl Learner {
                 hint: "cast the loss to full precision in the graph".into(),
             }),
         };
-        let arguments = vec![
-            ring.address,
-            run.step_address(),
-            adam.state_address(),
-            full(objective.loss)?,
-            full(objective.losses)?,
-            full(objective.times)?,
-            samples as u64,
-            parts * UPDATES,
-        ];
-        let function = session.lock().kernels.get("record_step")?;
-        let launch = Launch { function, grid: [1, 1, 1], block: [256, 1, 1], shared: 0, cluster: 1, arguments };
-        run.append(vec![Command::Kernel(launch)]);
+        let arguments = RecordStepArgs {
+            ring: ring.address,
+            step: run.step_address(),
+            state: adam.state_address(),
+            loss: full(objective.loss)?,
+            losses: full(objective.losses)?,
+            times: full(objective.times)?,
+            n: int(samples),
+            rows: int((parts * UPDATES) as usize),
+        };
+        let launch = run.launch(KernelName::RecordStep, 1, &arguments)?;
+        run.append(vec![launch]);
         Ok(Learner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
     }
 

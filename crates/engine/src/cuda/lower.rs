@@ -15,7 +15,8 @@ mod sum;
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, Cudnn};
 use super::driver::{Address, Buffer, Device, Event, Launch};
-use super::kernels::Kernels;
+use super::arguments::*;
+use super::kernels::{Element, KernelName, Kernels};
 use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
 use crate::op::{Op, RandomKind};
@@ -23,6 +24,9 @@ use crate::plan::Step;
 use crate::{Graph, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::{OnChip, scratch as attention_scratch};
 pub(super) use narrow::Narrow;
+use norm::MaskArgs;
+#[cfg(test)]
+pub(super) use {resident::KNOWN, split::FILTERS};
 pub(super) use norm::NormKernel;
 pub(super) use product::Products;
 pub(super) use resample::Fir;
@@ -68,7 +72,7 @@ impl Numbers {
     }
 }
 
-/// A step's inputs and outputs: shapes, addresses, and how the first input is stored.
+/// A step's inputs and outputs.
 struct Io<'a> {
     shapes: Vec<&'a Shape>,
     ins: Vec<Address>,
@@ -78,7 +82,9 @@ struct Io<'a> {
     /// The shape of the first output.
     out_shape: &'a Shape,
     scratch: Address,
-    kind: &'static str,
+    /// How the first input is stored.
+    element: Element,
+    /// Whether that is bf16.
     half: bool,
     /// Elements of the first output.
     n: usize,
@@ -114,8 +120,8 @@ impl<'a> Lowering<'a> {
         self.numbers.half(self.graph.precision(var))
     }
 
-    fn kind(&self, var: Var) -> &'static str {
-        if self.half(var) { "bf16" } else { "float" }
+    fn element(&self, var: Var) -> Element {
+        if self.half(var) { Element::Bf16 } else { Element::F32 }
     }
 
     pub fn address(&self, var: Var) -> Address {
@@ -139,33 +145,24 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn launch(
+    fn launch<A: Arguments>(
         &mut self,
-        name: &str,
+        kernel: KernelName,
         grid: [usize; 3],
         block: [usize; 3],
         shared: usize,
-        arguments: &[u64],
+        arguments: &A,
     ) -> Result<()> {
-        let function = self.kernels.get(name)?;
-        function.allow_shared(self.device, shared)?;
-        let [grid, block] = [grid, block].map(|sizes| sizes.map(|s| s as u32));
-        let arguments = arguments.to_vec();
-        self.commands.push(Command::Kernel(Launch {
-            function,
-            grid,
-            block,
-            shared: shared as u32,
-            cluster: 1,
-            arguments,
-        }));
+        let launch = self.kernels.launch(kernel, grid, block, arguments)?;
+        launch.function.allow_shared(self.device, shared)?;
+        self.commands.push(Command::Kernel(Launch { shared: shared as u32, ..launch }));
         Ok(())
     }
 
     /// A kernel that strides over `n` items.
-    fn each(&mut self, name: &str, n: usize, arguments: &[u64]) -> Result<()> {
+    fn each<A: Arguments>(&mut self, kernel: KernelName, n: usize, arguments: &A) -> Result<()> {
         let blocks = n.div_ceil(256).clamp(1, self.device.multiprocessors * 16);
-        self.launch(name, [blocks, 1, 1], [256, 1, 1], 0, arguments)
+        self.launch(kernel, [blocks, 1, 1], [256, 1, 1], 0, arguments)
     }
 
     fn unsupported(&self, step: &Step, problem: &str) -> Error {
@@ -203,53 +200,63 @@ impl<'a> Lowering<'a> {
 
     /// Adds the commands of an operation that has one kernel.
     fn lower_only(&mut self, step: &Step, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, kind, n, .. } = io;
-        let n = *n;
+        let Io { shapes, ins, outs, element, n, .. } = io;
+        let (element, n, out, pack) = (*element, *n, outs[0], pack_of(*n));
         match &step.op {
             Op::Combine(op) => self.combine(op, step, io),
             Op::Binary(op) => self.binary(op, step, io),
-            Op::Unary(op) => self.each(&format!("unary_{kind}"), n, &[outs[0], ins[0], op.function as u64, n as u64]),
+            Op::Unary(op) => {
+                let arguments = UnaryArgs { out, x: ins[0], function: op.function as i32, n: long(n) };
+                self.each(KernelName::Unary { element }, n, &arguments)
+            }
             Op::UnaryGradient(op) => {
-                let arguments = [outs[0], ins[0], ins[1], op.function as u64, n as u64];
-                self.each(&format!("unary_gradient_{kind}"), n, &arguments)
+                let function = op.function as i32;
+                let arguments = UnaryGradientArgs { out, x: ins[0], dy: ins[1], function, n: long(n) };
+                self.each(KernelName::UnaryGradient { element }, n, &arguments)
             }
             Op::Cast(_) => self.cast(step, io),
             Op::Expand(_) => self.expand(step, io),
             Op::Concat(_) => self.concat(step, io),
             Op::SliceChannels(op) => self.slice(io, op.first, op.count, shapes[0].channels()),
             Op::Dropout(op) => {
-                let v = if n.is_multiple_of(8) { 8 } else { 1 };
-                let [threshold, purpose, kept, seed, step] = self.mask(Some(op.mask));
-                let arguments = [outs[0], ins[0], threshold, kept, seed, purpose, step, n as u64];
-                self.each(&format!("dropout_{kind}_{v}"), n.div_ceil(8), &arguments)
+                let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(Some(op.mask));
+                let arguments = DropoutArgs { out, x: ins[0], threshold, kept, seed, purpose, step, n: long(n) };
+                self.each(KernelName::Dropout { element, pack }, n.div_ceil(8), &arguments)
             }
             Op::Random(op) => {
-                let normal = u64::from(op.kind == RandomKind::Normal);
-                let arguments = [outs[0], normal, self.seed, op.purpose.into(), self.step, n as u64];
-                self.each("random_float", n.div_ceil(4), &arguments)
+                let normal = i32::from(op.kind == RandomKind::Normal);
+                let (seed, purpose, step) = (self.seed, op.purpose, self.step);
+                let arguments = RandomArgs { out, normal, seed, purpose, step, n: long(n) };
+                self.each(KernelName::Random, n.div_ceil(4), &arguments)
             }
             Op::Resample(op) => self.resample(op, io),
             Op::MaxPool(op) => {
-                let arguments = pool_arguments(vec![outs[0], ins[0], n as u64], shapes[0], io.out_shape, op);
-                self.each(&format!("max_pool_{kind}"), n, &arguments)
+                let (sizes, window) = pool_sizes(shapes[0], io.out_shape, op);
+                let arguments = MaxPoolArgs { out, x: ins[0], n: long(n), sizes, window };
+                self.each(KernelName::MaxPool { element }, n, &arguments)
             }
             Op::MaxPoolGradient(op) => {
-                let arguments = pool_arguments(vec![outs[0], ins[0], ins[1], n as u64], shapes[0], shapes[1], &op.pool);
-                self.each(&format!("max_pool_gradient_{kind}"), n, &arguments)
+                let (sizes, window) = pool_sizes(shapes[0], shapes[1], &op.pool);
+                let arguments = MaxPoolGradientArgs { dx: out, x: ins[0], dy: ins[1], n: long(n), sizes, window };
+                self.each(KernelName::MaxPoolGradient { element }, n, &arguments)
             }
             Op::Interpolate(_) => {
-                let [rows, d] = shapes[0].known();
-                let arguments = [outs[0], ins[0], ins[1], shapes[1].numel() as u64, rows as u64, d as u64];
-                self.each("interpolate", n, &arguments)
+                let [rows, width] = shapes[0].known().map(int);
+                let count = long(shapes[1].numel());
+                let arguments = InterpolateArgs { out, table: ins[0], position: ins[1], n: count, rows, width };
+                self.each(KernelName::Interpolate, n, &arguments)
             }
             Op::InterpolateSlope(_) => {
-                let [rows, d] = shapes[0].known();
-                self.each("interpolate_slope", n, &[outs[0], ins[0], ins[1], ins[2], n as u64, rows as u64, d as u64])
+                let [rows, width] = shapes[0].known().map(int);
+                let (table, position, dy) = (ins[0], ins[1], ins[2]);
+                let arguments = InterpolateSlopeArgs { out, table, position, dy, n: long(n), rows, width };
+                self.each(KernelName::InterpolateSlope, n, &arguments)
             }
             Op::InterpolateTableGradient(_) => {
-                let [rows, d] = io.out_shape.known();
-                let arguments = [outs[0], ins[0], ins[1], shapes[0].numel() as u64, rows as u64, d as u64];
-                self.each("interpolate_table_gradient", n, &arguments)
+                let [rows, width] = io.out_shape.known().map(int);
+                let count = long(shapes[0].numel());
+                let arguments = InterpolateTableGradientArgs { out, position: ins[0], dy: ins[1], n: count, rows, width };
+                self.each(KernelName::InterpolateTableGradient, n, &arguments)
             }
             op => unreachable!("a kernel is selected for {}, and the plan has no reshape", op.name()),
         }
@@ -257,7 +264,7 @@ impl<'a> Lowering<'a> {
 
     fn io(&self, step: &Step) -> Io<'a> {
         let graph = self.graph;
-        let kind = step.inputs.first().map_or("float", |&v| self.kind(v));
+        let element = step.inputs.first().map_or(Element::F32, |&v| self.element(v));
         let out_shape = graph.shape(step.outputs[0]);
         Io {
             shapes: step.inputs.iter().map(|&v| graph.shape(v)).collect(),
@@ -266,21 +273,21 @@ impl<'a> Lowering<'a> {
             outs: step.outputs.iter().map(|&v| self.address(v)).collect(),
             out_shape,
             scratch: self.arena + step.scratch.0 as u64,
-            kind,
-            half: kind == "bf16",
+            element,
+            half: element == Element::Bf16,
             n: out_shape.numel(),
         }
     }
 }
 
-fn pool_arguments(mut head: Vec<u64>, x: &Shape, out: &Shape, op: &crate::op::MaxPool) -> Vec<u64> {
+/// Height, width, those of the output, and channels; and the window.
+fn pool_sizes(x: &Shape, out: &Shape, op: &crate::op::MaxPool) -> ([i32; 5], [i32; 3]) {
     let [_, h, w, c] = x.known();
     let [_, oh, ow, _] = out.known();
-    head.extend([h, w, oh, ow, c, op.kernel, op.stride, op.pad].map(|d| d as u64));
-    head
+    ([h, w, oh, ow, c].map(int), [op.kernel, op.stride, op.pad].map(int))
 }
 
-/// An f32 argument.
-pub(super) fn float(value: f64) -> u64 {
-    u64::from((value as f32).to_bits())
+/// How many elements a thread takes at a time.
+fn pack_of(n: usize) -> usize {
+    if n.is_multiple_of(8) { 8 } else { 1 }
 }

@@ -1,5 +1,6 @@
 //! The CUDA backend: the same plans as the CPU's, on cuDNN, cuBLAS and our own kernels, loaded at run time.
 
+mod arguments;
 mod beside;
 mod ceiling;
 mod cublas;

@@ -1,21 +1,61 @@
 //! The optimiser on the device: clipping, Adam, EMAs and the bf16 copies, appended to a step's graph.
 
-use super::driver::{Buffer, Launch};
+use super::arguments::*;
+use super::driver::{Address, Buffer};
 use super::executor::Executor;
-use super::lower::{Command, float};
+use super::kernels::KernelName;
 use super::session::Session;
 use super::weights::DeviceParams;
 use crate::error::{Error, Result};
 use crate::optim::{self, AdamConfig, Update};
 use crate::{Params, Var};
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Elements of one block.
 const PIECE: usize = 16_384;
-/// Bytes of what the kernels share: `State` of kernels/optim.cu.
-const STATE_BYTES: usize = 40;
 /// Averages the kernel keeps at most.
 const MOST_EMAS: usize = 4;
+
+/// `Piece` of kernels/optim.cu: a block's part of a parameter.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Piece {
+    value: Address,
+    first: Address,
+    second: Address,
+    gradient: Address,
+    copy: Address,
+    ema: [Address; MOST_EMAS],
+    count: i32,
+    half: i32,
+}
+
+const _: () = assert!(size_of::<Piece>() == 80);
+
+impl Piece {
+    /// As it lies in memory.
+    fn bytes(&self) -> Vec<u8> {
+        let addresses = [self.value, self.first, self.second, self.gradient, self.copy].into_iter().chain(self.ema);
+        let sizes = [self.count, self.half].into_iter().flat_map(i32::to_le_bytes);
+        addresses.flat_map(u64::to_le_bytes).chain(sizes).collect()
+    }
+}
+
+/// `State` of kernels/optim.cu: what the kernels of an update share.
+#[repr(C)]
+struct State {
+    updates: f64,
+    norm: f32,
+    scale: f32,
+    step: f32,
+    root: f32,
+    skipped: u32,
+    applied: u32,
+    loss: f32,
+}
+
+const _: () = assert!(size_of::<State>() == 40);
 
 /// Adam's state on the device.
 pub struct Adam {
@@ -85,83 +125,66 @@ impl Adam {
             let n = spec.shape.numel();
             for begin in (0..n).step_by(PIECE) {
                 let (wide, narrow) = (4 * begin as u64, 2 * begin as u64);
-                let mut words = vec![
-                    values[index].0 + wide,
-                    firsts[index].0 + wide,
-                    seconds[index].0 + wide,
-                    gradient + if half { narrow } else { wide },
-                    values[index].1 + narrow,
-                ];
-                words.extend((0..MOST_EMAS).map(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)));
-                words.push(PIECE.min(n - begin) as u64 | u64::from(half) << 32);
+                let mut piece = Piece {
+                    value: values[index].0 + wide,
+                    first: firsts[index].0 + wide,
+                    second: seconds[index].0 + wide,
+                    gradient: gradient + if half { narrow } else { wide },
+                    copy: values[index].1 + narrow,
+                    ema: std::array::from_fn(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)),
+                    count: int(PIECE.min(n - begin)),
+                    half: half.into(),
+                };
                 if let Some(summed) = &summed {
-                    fresh.extend(&words);
-                    words[3] = summed[index].0 + wide;
-                    words[9] = PIECE.min(n - begin) as u64;
+                    fresh.push(piece);
+                    (piece.gradient, piece.half) = (summed[index].0 + wide, 0);
                 }
-                pieces.extend(words);
+                pieces.push(piece);
             }
         }
-        let count = pieces.len() / (6 + MOST_EMAS);
-        let upload = |words: &[u64]| device.upload(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+        let count = pieces.len();
+        let upload = |pieces: &[Piece]| device.upload(&pieces.iter().flat_map(Piece::bytes).collect::<Vec<_>>());
         let (pieces, fresh) = (upload(&pieces)?, upload(&fresh)?);
         let squares = device.alloc(4 * count)?;
-        let state = device.alloc(STATE_BYTES)?;
+        let state = device.alloc(size_of::<State>())?;
         let loss = loss.map_or(Ok(0), |loss| executor.output(loss).map(|(address, _)| address))?;
-        let (at, parts) = (executor.step_address(), parts.max(1));
-        let mut libraries = session.lock();
-        let mut launch = |name: &str, blocks: usize, arguments: Vec<u64>| -> Result<Command> {
-            let function = libraries.kernels.get(name)?;
-            let (grid, block) = ([blocks as u32, 1, 1], [256, 1, 1]);
-            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
-        };
-        let double = |v: f64| v.to_bits();
-        let decay = |i: usize| float(config.ema.get(i).copied().unwrap_or(0.0));
+        let (step, parts) = (executor.step_address(), int(parts.max(1) as usize));
+        let (state_at, pieces_at, squares_at) = (state.address, pieces.address, squares.address);
         let mut commands = Vec::new();
         if parts > 1 {
-            commands.push(launch("gradient_add", count, vec![fresh.address, pieces.address, at, parts])?);
+            let arguments = GradientAddArgs { from: fresh.address, to: pieces_at, step, parts };
+            commands.push(executor.launch(KernelName::GradientAdd, count, &arguments)?);
         }
-        commands.extend([
-            launch("gradient_squares", count, vec![squares.address, pieces.address, at, parts])?,
-            launch(
-                "gradient_norm",
-                1,
-                vec![
-                    state.address,
-                    squares.address,
-                    count as u64,
-                    double(config.rate),
-                    double(config.warmup as f64),
-                    double(config.cooldown as f64),
-                    double(config.steps as f64),
-                    double(config.beta1),
-                    double(config.beta2),
-                    double(config.clip.unwrap_or(0.0)),
-                    loss,
-                    at,
-                    parts,
-                ],
-            )?,
-            launch(
-                "adam",
-                count,
-                vec![
-                    pieces.address,
-                    state.address,
-                    float(config.beta1),
-                    float(config.beta2),
-                    float(config.epsilon),
-                    config.ema.len() as u64,
-                    decay(0),
-                    decay(1),
-                    decay(2),
-                    decay(3),
-                    at,
-                    parts,
-                ],
-            )?,
-        ]);
-        drop(libraries);
+        let arguments = GradientSquaresArgs { out: squares_at, pieces: pieces_at, step, parts };
+        commands.push(executor.launch(KernelName::GradientSquares, count, &arguments)?);
+        let arguments = GradientNormArgs {
+            state: state_at,
+            squares: squares_at,
+            n: int(count),
+            rate: config.rate,
+            warmup: config.warmup as f64,
+            cooldown: config.cooldown as f64,
+            last: config.steps as f64,
+            beta1: config.beta1,
+            beta2: config.beta2,
+            clip: config.clip.unwrap_or(0.0),
+            loss,
+            step,
+            parts,
+        };
+        commands.push(executor.launch(KernelName::GradientNorm, 1, &arguments)?);
+        let arguments = AdamArgs {
+            pieces: pieces_at,
+            state: state_at,
+            beta1: config.beta1 as f32,
+            beta2: config.beta2 as f32,
+            epsilon: config.epsilon as f32,
+            emas: int(config.ema.len()),
+            decays: std::array::from_fn(|i| config.ema.get(i).copied().unwrap_or(0.0) as f32),
+            step,
+            parts,
+        };
+        commands.push(executor.launch(KernelName::Adam, count, &arguments)?);
         executor.append(commands);
         let mut buffers = vec![pieces, fresh, squares];
         buffers.extend(sums.map(DeviceParams::into_values));
@@ -173,7 +196,7 @@ impl Adam {
     }
 
     /// Where the kernels keep what they share.
-    pub(super) fn state_address(&self) -> super::driver::Address {
+    pub(super) fn state_address(&self) -> Address {
         self.state.address
     }
 
@@ -188,7 +211,14 @@ impl Adam {
         for (device, average) in self.ema.iter().zip(&from.ema) {
             device.upload(average)?;
         }
-        self.state.write(0, &(from.step as f64).to_le_bytes())
+        self.state.write(offset_of!(State, updates), &(from.step as f64).to_le_bytes())
+    }
+
+    /// A field of the state that the kernels share.
+    fn field<const N: usize>(&self, offset: usize) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.state.read(offset, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// The state as it is now; `host` has the parameters' names and shapes.
@@ -204,26 +234,35 @@ impl Adam {
             device.download(&mut average).map(|()| average)
         };
         let ema = self.ema.iter().map(average).collect::<Result<_>>()?;
-        let mut bytes = [0; 8];
-        self.state.read(0, &mut bytes)?;
-        let step = f64::from_le_bytes(bytes) as u64;
+        let step = f64::from_le_bytes(self.field(offset_of!(State, updates))?) as u64;
         Ok(optim::Adam { config: self.config.clone(), step, first, second, ema })
     }
 
     /// What the last update did.
     pub fn last(&self) -> Result<Update> {
-        let mut bytes = [0; 32];
-        self.state.read(0, &mut bytes)?;
-        let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
-        let updates = f64::from_bits(u64::from(word(0)) | u64::from(word(4)) << 32);
-        let applied = word(28) != 0;
+        let updates = f64::from_le_bytes(self.field(offset_of!(State, updates))?);
+        let norm = f32::from_le_bytes(self.field(offset_of!(State, norm))?);
+        let applied = u32::from_le_bytes(self.field(offset_of!(State, applied))?) != 0;
         let rate = self.config.rate_at((updates as u64).saturating_sub(u64::from(applied)));
-        Ok(Update { norm: f64::from(f32::from_bits(word(8))), rate, applied })
+        Ok(Update { norm: norm.into(), rate, applied })
     }
 
     /// Copies both moments back.
     pub fn moments(&self, first: &mut Params<f32>, second: &mut Params<f32>) -> Result<()> {
         self.first.download(first)?;
         self.second.download(second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_structs_are_as_large_as_the_hosts() {
+        let source = include_str!("kernels/optim.cu");
+        for (name, size) in [("Piece", size_of::<Piece>()), ("State", size_of::<State>())] {
+            assert!(source.contains(&format!("static_assert(sizeof({name}) == {size},")), "{name}");
+        }
     }
 }

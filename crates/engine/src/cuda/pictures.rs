@@ -1,9 +1,10 @@
 //! Pictures for the runs: kept on the device, or streamed from the host in two shards, of which one is filled while the
 //! other is read.
 
-use super::driver::{Address, Buffer, Device, Event, Launch, Pinned};
+use super::arguments::{GatherPicturesArgs, TakePicturesArgs};
+use super::driver::{Address, Buffer, Device, Event, Pinned};
+use super::kernels::KernelName;
 use super::executor::Executor;
-use super::lower::Command;
 use crate::error::Result;
 use crate::shuffle::Shuffled;
 use std::sync::Arc;
@@ -130,9 +131,18 @@ impl Executor {
         let count = pictures.len() / order.picture_size.max(1);
         let kept = self.device().upload(pictures)?;
         let bits = crate::shuffle::half_bits(count as u64);
-        let numbers = [batch as u64, count as u64, order.picture_size as u64, order.seed, u64::from(order.purpose)];
-        let arguments = [&[out, kept.address, self.step_address()], &numbers[..], &[u64::from(bits)]].concat();
-        let command = self.per_picture("gather_pictures", batch, arguments)?;
+        let arguments = GatherPicturesArgs {
+            out,
+            pictures: kept.address,
+            run: self.step_address(),
+            batch: batch as u32,
+            count: count as u64,
+            size: order.picture_size as u32,
+            seed: order.seed,
+            purpose: order.purpose,
+            half_bits: bits,
+        };
+        let command = self.launch(KernelName::GatherPictures, batch, &arguments)?;
         self.begin_with(command, None);
         self.hold(kept);
         Ok(())
@@ -147,9 +157,9 @@ impl Executor {
     pub(super) fn stream_by(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
         let shards = Shards::new(self.device(), pictures, order, batch, runs)?;
-        let numbers = [batch as u64, 2 * runs, order.picture_size as u64];
-        let arguments = [&[out, shards.there.address, self.step_address()], &numbers[..]].concat();
-        let command = self.per_picture("take_pictures", batch, arguments)?;
+        let (batches, run, size) = (shards.there.address, self.step_address(), order.picture_size as u32);
+        let arguments = TakePicturesArgs { out, batches, run, batch: batch as u32, runs: 2 * runs as u32, size };
+        let command = self.launch(KernelName::TakePictures, batch, &arguments)?;
         self.begin_with(command, Some(shards));
         Ok(())
     }
@@ -160,13 +170,6 @@ impl Executor {
         let values = inputs.iter().find(|(n, _)| n == name).map_or(0, |(_, var)| self.plan().shape(*var).numel());
         let batch = values / order.picture_size.max(1);
         Ok((self.input_address(name, batch * order.picture_size)?, batch))
-    }
-
-    /// The launch of a kernel that has a block for each picture.
-    fn per_picture(&self, kernel: &str, batch: usize, arguments: Vec<u64>) -> Result<Command> {
-        let function = self.kernel(kernel)?;
-        let (grid, block) = ([batch as u32, 1, 1], [256, 1, 1]);
-        Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Small operations in common launches: alone, each would take the place of a block of something large.
 
+use super::arguments::{ROW, TableArgs};
 use super::cublas::Gemm;
 use super::driver::Launch;
 use super::lower::{Command, Lowering};
@@ -8,12 +9,6 @@ use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
 use std::collections::HashSet;
-
-/// Kernels that have a form for many launches, which finds the arguments of each in a table.
-const MANY: [&str; 5] =
-    ["binary_float_float_8", "combine_float_8", "combine_float_1", "sum_middle_wide_float", "norm_image_sums"];
-/// Arguments of a launch in the table.
-const WORDS: usize = 16;
 
 /// How many steps from `index` on may be one: aside, alike, and not in need of each other. They are in a row, so that none has
 /// memory that another had before.
@@ -41,8 +36,8 @@ impl Lowering<'_> {
             match command {
                 Command::Kernel(launch) => {
                     let same = |l: &Launch| {
-                        (l.function, l.block, l.shared, l.grid[1])
-                            == (launch.function, launch.block, launch.shared, launch.grid[1])
+                        (l.kernel, l.block, l.shared, l.grid[1])
+                            == (launch.kernel, launch.block, launch.shared, launch.grid[1])
                     };
                     match launches.iter_mut().find(|group| same(&group[0])) {
                         Some(group) => group.push(launch),
@@ -66,25 +61,20 @@ impl Lowering<'_> {
     }
 
     fn one_launch(&mut self, group: Vec<Launch>) -> Result<Vec<Command>> {
-        let mut many = None;
-        for name in MANY {
-            if self.kernels.get(name)? == group[0].function {
-                many = Some(self.kernels.get(&format!("{name}_many"))?);
-            }
-        }
         let plain = group.iter().all(|launch| launch.grid[2] == 1 && launch.cluster == 1);
-        let (Some(function), true, true) = (many, plain, group.len() > 1) else {
+        let (Some(many), true, true) = (group[0].kernel.many(), plain, group.len() > 1) else {
             return Ok(group.into_iter().map(Command::Kernel).collect());
         };
         let mut words = Vec::new();
         for launch in &group {
             words.extend(&launch.arguments);
-            words.resize(words.len().next_multiple_of(WORDS), 0);
+            words.resize(words.len().next_multiple_of(ROW), 0);
         }
         let table = self.device.upload(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())?;
-        let across = group.iter().map(|launch| launch.grid[0]).max().unwrap_or(1);
-        let grid = [across, group[0].grid[1], group.len() as u32];
-        let launch = Launch { function, grid, arguments: vec![table.address], ..group[0].clone() };
+        let across = group.iter().map(|launch| launch.grid[0]).max().expect("a group has launches");
+        let [grid, block] = [[across, group[0].grid[1], group.len() as u32], group[0].block].map(|s| s.map(|n| n as usize));
+        let launch = self.kernels.launch(many, grid, block, &TableArgs { rows: table.address })?;
+        let launch = Launch { shared: group[0].shared, ..launch };
         self.tables.push(table);
         Ok(vec![Command::Kernel(launch)])
     }

@@ -1,6 +1,7 @@
 //! Compiled programs, their kernels, and launches of these.
 
 use super::{Device, Handle};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -96,9 +97,10 @@ impl Module {
     }
 }
 
-/// A kernel's launch: sizes and arguments, each in eight bytes.
+/// A kernel's launch: sizes and arguments, each in eight bytes; made by `Kernels::launch`.
 #[derive(Clone, Debug)]
 pub(in crate::cuda) struct Launch {
+    pub kernel: KernelName,
     pub function: Function,
     pub grid: [u32; 3],
     pub block: [u32; 3],

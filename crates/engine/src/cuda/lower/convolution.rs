@@ -1,8 +1,10 @@
 //! Convolutions: by cuDNN, with what follows them in the same kernel or in a pass of ours.
 
-use super::{Command, Io, Lowering, float};
+use super::{Command, Io, Lowering, pack_of};
 use crate::cpu::conv::Geometry;
+use crate::cuda::arguments::*;
 use crate::cuda::cudnn::{ConvPlan, Epilogue, Kind, Pitches, Problem, suits};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
@@ -56,8 +58,8 @@ pub(in crate::cuda) fn with_pitches(problem: &Problem, node: &Node, pitch: impl 
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, problem: &Problem, step: &Step, io: &Io) -> Result<()> {
         let problem = &with_pitches(problem, &self.nodes[step.node].node, |var| self.plan.pitch(var));
-        let Io { ins, outs, kind, half, n, scratch, .. } = io;
-        let (half, n, scratch) = (*half, *n, *scratch);
+        let Io { ins, outs, element, half, n, scratch, .. } = io;
+        let (element, half, n, scratch) = (*element, *half, *n, *scratch);
         let plan: Arc<ConvPlan> = self.cudnn.plan(problem)?;
         let addresses = match problem.kind {
             Kind::Forward => [ins[0], self.weight(step, half)?, outs[0]],
@@ -73,11 +75,19 @@ impl Lowering<'_> {
         if let (Op::Conv2d(op), None) = (&step.op, plan.epilogue)
             && (op.bias || op.residual || op.scale != 1.0 || op.rectified)
         {
-            let c = problem.geometry.filters;
-            let v = if c.is_multiple_of(8) { 8 } else { 1 };
-            let mut arguments = vec![outs[0], bias, residual, float(op.scale), op.rectified.into(), n as u64];
-            arguments.extend([c, problem.pitches.y, problem.pitches.residual].map(|size| size as u64));
-            self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
+            let pack = pack_of(problem.geometry.filters);
+            let arguments = ConvEpilogueArgs {
+                y: outs[0],
+                bias,
+                residual,
+                scale: op.scale as f32,
+                relu: op.rectified.into(),
+                n: long(n),
+                channels: int(problem.geometry.filters),
+                y_pitch: int(problem.pitches.y),
+                residual_pitch: int(problem.pitches.residual),
+            };
+            self.each(KernelName::ConvEpilogue { element, pack }, n / pack, &arguments)?;
         }
         Ok(())
     }

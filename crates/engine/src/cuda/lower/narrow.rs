@@ -1,10 +1,12 @@
 //! 3 x 3 convolutions between colours and many channels (kernels/narrow.cu).
 
-use super::{Io, Lowering, float};
+use super::{Io, Lowering};
 use crate::Shape;
 use crate::cpu::conv::Geometry;
+use crate::cuda::arguments::*;
 use crate::cuda::cudnn::Kind;
 use crate::cuda::driver::{Address, Chip};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
@@ -96,7 +98,7 @@ impl Narrow {
     }
 
     /// How the images are joined, as the kernels' last arguments, and where the weight of the first tap begins.
-    fn joint(&self) -> ([u64; 11], u64) {
+    fn joint(&self) -> ([i32; 11], u64) {
         let g = &self.geometry;
         let (rows, cols) = (&g.rows, &g.cols);
         let (colours, channels, _) = self.sizes();
@@ -107,9 +109,15 @@ impl Narrow {
         } else {
             ([9 * colours as i32, colours as i32, 1], 0)
         };
-        let mut joint = [narrow[0], narrow[1], colours, wide[0], wide[1], channels, rows.stride, rows.pad, 0, 0, 0]
-            .map(|n| n as u64);
-        joint[8..].copy_from_slice(&steps.map(|step| u64::from(step.cast_unsigned())));
+        let [height, width] = narrow.map(int);
+        let [wide_height, wide_width] = wide.map(int);
+        let [channel_step, tap_step, colour_step] = steps;
+        let [colours, channels, stride, pad] = [colours, channels, rows.stride, rows.pad].map(int);
+        // `Joint` of the kernels.
+        #[rustfmt::skip]
+        let joint = [
+            height, width, colours, wide_height, wide_width, channels, stride, pad, channel_step, tap_step, colour_step,
+        ];
         (joint, 2 * start as u64)
     }
 }
@@ -123,11 +131,12 @@ impl Lowering<'_> {
             let Op::Conv2dWeightGradient(op) = &step.op else { unreachable!("only a gradient sums over pixels") };
             let images = if narrow.last { [ins[1], ins[0]] } else { [ins[0], ins[1]] };
             let (parts, groups) = (narrow.parts(), channels / CHANNELS);
-            let arguments = [&[*scratch, images[0], images[1], strips as u64][..], &joint].concat();
-            self.launch("narrow_by_wide", [parts, groups, 1], [256, 1, 1], shared, &arguments)?;
-            let head = [outs[0] + start, *scratch, parts as u64, groups as u64, float(op.scale)];
-            let arguments = [&head[..], &joint].concat();
-            return self.launch("narrow_weights", [groups * SUMS / 32, 1, 1], [32, 16, 1], 0, &arguments);
+            let (sums, [narrow, wide], strips) = (*scratch, images, int(strips));
+            let arguments = NarrowByWideArgs { sums, narrow, wide, strips, joint };
+            self.launch(KernelName::NarrowByWide, [parts, groups, 1], [256, 1, 1], shared, &arguments)?;
+            let (out, scale) = (outs[0] + start, op.scale as f32);
+            let arguments = NarrowWeightsArgs { out, sums, parts: int(parts), groups: int(groups), scale, joint };
+            return self.launch(KernelName::NarrowWeights, [groups * SUMS / 32, 1, 1], [32, 16, 1], 0, &arguments);
         }
         let (bias, residual, scale, rectified): (Address, Address, f64, bool) = match &step.op {
             Op::Conv2d(op) => {
@@ -138,17 +147,19 @@ impl Lowering<'_> {
             op => unreachable!("{} is no convolution", op.name()),
         };
         let weight = self.weight(step, true)? + start;
-        let mut head = vec![outs[0], ins[0], weight, bias, residual, float(scale), rectified.into()];
-        let (name, groups) = match narrow.sum {
-            Sum::Wide => {
-                let pitches = [self.plan.pitch(step.outputs[0]), *io.pitches.last().expect("a convolution has inputs")];
-                head.extend(pitches.map(|pitch| pitch as u64));
-                ("narrow_to_wide", channels / CHANNELS)
-            }
-            _ => ("wide_to_narrow", 1),
+        let (out, image, scale, relu) = (outs[0], ins[0], scale as f32, i32::from(rectified));
+        if narrow.sum == Sum::Narrow {
+            let arguments = WideToNarrowArgs { out, wide: image, weight, bias, residual, scale, relu, joint };
+            return self.launch(KernelName::WideToNarrow, [strips, 1, 1], [128, 1, 1], shared, &arguments);
+        }
+        let pitch = int(self.plan.pitch(step.outputs[0]));
+        let residual_pitch = int(*io.pitches.last().expect("a convolution has inputs"));
+        #[rustfmt::skip]
+        let arguments = NarrowToWideArgs {
+            out, narrow: image, weight, bias, residual, scale, relu, pitch, residual_pitch, joint,
         };
-        let arguments = [&head[..], &joint].concat();
-        self.launch(name, [strips, groups, 1], [128, 1, 1], shared, &arguments)
+        let grid = [strips, channels / CHANNELS, 1];
+        self.launch(KernelName::NarrowToWide, grid, [128, 1, 1], shared, &arguments)
     }
 }
 

@@ -2,9 +2,11 @@
 //! any shape (kernels/group_norm.cu).
 
 use super::resident::Resident;
-use super::{Io, Lowering, float};
+use super::{Io, Lowering};
 use crate::Shape;
-use crate::cuda::driver::Chip;
+use crate::cuda::arguments::*;
+use crate::cuda::driver::{Address, Chip};
+use crate::cuda::kernels::{Element, KernelName};
 use crate::error::Result;
 use crate::op::group_norm::cut;
 use crate::op::{GroupNormGradient, Mask, NormOptions};
@@ -64,49 +66,50 @@ fn chunks(x: &Shape) -> Option<usize> {
 
 impl Lowering<'_> {
     /// `y`, mean and inverse deviation.
+    #[rustfmt::skip] // arguments in lines
     pub(super) fn group_norm(&mut self, kernel: &NormKernel, options: &NormOptions, io: &Io) -> Result<()> {
-        let (chunks, slice) = match *kernel {
-            NormKernel::OnePass(cut) => return self.resident_norm(&cut, options, io),
-            NormKernel::Chunks(chunks) => (Some(chunks), None),
-            NormKernel::Slices(slice) => (None, Some(slice)),
-            NormKernel::AnyShape => (None, None),
-        };
-        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
-        let (scratch, kind, half) = (*scratch, *kind, *half);
+        let Io { shapes, ins, outs, element, half, .. } = io;
+        let (element, half, [y, mean, inverse]) = (*element, *half, [outs[0], outs[1], outs[2]]);
         let (pixels, channels) = cut(shapes[0]);
-        let NormOptions { groups, epsilon, silu, mask } = *options;
-        let (batch, per_group) = (shapes[0][0], channels / groups);
-        let shift = ins.get(3).copied().unwrap_or(0);
-        if let Some(chunks) = chunks {
-            let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
-            let sizes = [pixels as u64, channels as u64, chunks as u64];
-            let mut arguments = vec![scratch, ins[0], shift];
-            arguments.extend(sizes);
-            self.launch("group_norm_sums_bf16", grid, block, 0, &arguments)?;
-            let mut arguments = vec![outs[0], outs[1], outs[2], scratch, ins[0], ins[1], ins[2], shift];
-            arguments.extend(sizes);
-            arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
-            arguments.extend(self.mask(mask));
-            return self.launch("group_norm_apply_bf16", grid, block, 2 * (64 + 2 * per_group) * 4, &arguments);
+        let (batch, per_group) = (shapes[0][0], channels / options.groups);
+        let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
+        let (x, gamma, beta, shift) = (ins[0], ins[1], ins[2], ins.get(3).copied().unwrap_or(0));
+        let (epsilon, silu) = (options.epsilon as f32, i32::from(options.silu));
+        let [pixels, all, per] = [pixels, channels, per_group].map(int);
+        match kernel {
+            NormKernel::OnePass(cut) => self.resident_norm(cut, options, io),
+            NormKernel::Chunks(chunks) => {
+                let (grid, block) = ([channels.div_ceil(64), *chunks, batch], [8, 32, 1]);
+                let (sums, chunks) = (io.scratch, int(*chunks));
+                let arguments = GroupNormSumsArgs { sums, x, shift, pixels, channels: all, chunks };
+                self.launch(KernelName::GroupNormSums, grid, block, 0, &arguments)?;
+                let arguments = GroupNormApplyArgs {
+                    y, mean, inverse, sums, x, gamma, beta, shift, pixels, channels: all, chunks, per_group: per,
+                    epsilon, silu, threshold, purpose, kept, seed, step,
+                };
+                self.launch(KernelName::GroupNormApply, grid, block, 2 * (64 + 2 * per_group) * 4, &arguments)
+            }
+            NormKernel::Slices(slice) => {
+                let arguments = GroupNormArgs {
+                    y, mean, inverse, x, gamma, beta, shift, pixels, channels: all, slice: int(slice.slice),
+                    per_group: per, epsilon, silu, threshold, purpose, kept, seed, step,
+                };
+                let packs = if slice.repeats <= 1 { 1 } else if slice.repeats <= 4 || !half { 4 } else { 8 };
+                self.launch_slices(KernelName::GroupNorm { element, kept: packs }, slice, [channels, batch], &arguments)
+            }
+            NormKernel::AnyShape => {
+                let arguments = GroupNormAnyArgs {
+                    y, mean, inverse, x, gamma, beta, shift, pixels, channels: all, per_group: per, epsilon, silu,
+                    threshold, purpose, kept, seed, step,
+                };
+                let kernel = KernelName::GroupNormAny { element };
+                self.launch(kernel, [options.groups, batch, 1], [256, 1, 1], 0, &arguments)
+            }
         }
-        let mut arguments = vec![outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], shift];
-        arguments.extend([pixels as u64, channels as u64]);
-        arguments.extend(slice.as_ref().map(|s| s.slice as u64));
-        arguments.extend([per_group as u64, float(epsilon), u64::from(silu)]);
-        arguments.extend(self.mask(mask));
-        let repeats = slice.as_ref().map_or(0, |s| s.repeats);
-        let kept = if repeats <= 1 {
-            1
-        } else if repeats <= 4 || !half {
-            4
-        } else {
-            8
-        };
-        self.norm(&format!("group_norm_{kind}_{kept}"), kind, slice, [groups, batch, channels], &arguments)?;
-        Ok(())
     }
 
     /// `dx`, `dgamma`, `dbeta` and, with a shift, `dshift`.
+    #[rustfmt::skip] // arguments in lines
     pub(super) fn group_norm_gradient(
         &mut self,
         kernel: &NormKernel,
@@ -115,84 +118,89 @@ impl Lowering<'_> {
         io: &Io,
     ) -> Result<()> {
         let options = &op.options;
-        let (chunks, slice) = match *kernel {
-            NormKernel::OnePass(cut) => return self.resident_norm_gradient(&cut, op, io),
-            NormKernel::Chunks(chunks) => (Some(chunks), None),
-            NormKernel::Slices(slice) => (None, Some(slice)),
-            NormKernel::AnyShape => (None, None),
-        };
         let Io { shapes, ins, outs, scratch, .. } = io;
-        let scratch = *scratch;
         let (pixels, channels) = cut(shapes[3]);
-        let NormOptions { groups, silu, mask, .. } = *options;
-        let (batch, per_group) = (shapes[3][0], channels / groups);
-        let kind = self.kind(step.inputs[3]);
-        let (gammas, betas) = (scratch, scratch + (batch * channels * 4) as u64);
-        let mut sources = ins.clone();
-        sources.resize(7, 0);
-        let dshift = outs.get(3).copied().unwrap_or(0);
-        if let Some(chunks) = chunks {
-            let (grid, block) = ([channels.div_ceil(64), chunks, batch], [8, 32, 1]);
-            let sums = scratch + (2 * batch * channels * 4) as u64;
-            let sizes = [pixels as u64, channels as u64, chunks as u64, per_group as u64, u64::from(silu)];
-            for name in ["sums", "apply"] {
-                let mut arguments = match name {
-                    "sums" => vec![sums],
-                    _ => vec![outs[0], gammas, betas, dshift, sums],
+        let (batch, per_group) = (shapes[3][0], channels / options.groups);
+        let element = self.element(step.inputs[3]);
+        let (dgammas, dbetas) = (*scratch, scratch + (batch * channels * 4) as u64);
+        let inputs = gradient_inputs(ins);
+        let (dx, dshift) = (outs[0], outs.get(3).copied().unwrap_or(0));
+        let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
+        let silu = i32::from(options.silu);
+        let [pixels, all, per] = [pixels, channels, per_group].map(int);
+        match kernel {
+            NormKernel::OnePass(cut) => return self.resident_norm_gradient(cut, op, io),
+            NormKernel::Chunks(chunks) => {
+                let (grid, block) = ([channels.div_ceil(64), *chunks, batch], [8, 32, 1]);
+                let (sums, chunks) = (scratch + (2 * batch * channels * 4) as u64, int(*chunks));
+                let arguments = GroupNormGradientSumsArgs {
+                    sums, inputs, pixels, channels: all, chunks, per_group: per, silu, threshold, purpose, kept, seed,
+                    step,
                 };
-                arguments.extend(&sources);
-                arguments.extend(sizes);
-                arguments.extend(self.mask(mask));
-                let shared = if name == "sums" { 0 } else { 3 * (64 + 2 * per_group) * 4 };
-                let name = format!("group_norm_gradient_{name}_bf16");
-                self.launch(&name, grid, block, shared, &arguments)?;
+                self.launch(KernelName::GroupNormGradientSums, grid, block, 0, &arguments)?;
+                let arguments = GroupNormGradientApplyArgs {
+                    dx, dgammas, dbetas, dshift, sums, inputs, pixels, channels: all, chunks, per_group: per, silu,
+                    threshold, purpose, kept, seed, step,
+                };
+                let shared = 3 * (64 + 2 * per_group) * 4;
+                self.launch(KernelName::GroupNormGradientApply, grid, block, shared, &arguments)?;
+            }
+            NormKernel::Slices(slice) => {
+                let arguments = GroupNormGradientArgs {
+                    dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, slice: int(slice.slice), per_group: per,
+                    silu, threshold, purpose, kept, seed, step,
+                };
+                let packs = if slice.repeats > 1 && element == Element::Bf16 { 4 } else { 1 };
+                let kernel = KernelName::GroupNormGradient { element, kept: packs };
+                self.launch_slices(kernel, slice, [channels, batch], &arguments)?;
+            }
+            NormKernel::AnyShape => {
+                let arguments = GroupNormGradientAnyArgs {
+                    dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, per_group: per, silu, threshold,
+                    purpose, kept, seed, step,
+                };
+                let kernel = KernelName::GroupNormGradientAny { element };
+                self.launch(kernel, [options.groups, batch, 1], [256, 1, 1], 0, &arguments)?;
             }
         }
-        let mut arguments = vec![outs[0], gammas, betas, dshift];
-        arguments.extend(&sources);
-        arguments.extend([pixels as u64, channels as u64]);
-        arguments.extend(slice.as_ref().map(|s| s.slice as u64));
-        arguments.extend([per_group as u64, u64::from(silu)]);
-        arguments.extend(self.mask(mask));
-        let kept = if slice.as_ref().is_some_and(|s| s.repeats > 1) && kind == "bf16" { 4 } else { 1 };
-        let name = format!("group_norm_gradient_{kind}_{kept}");
-        if chunks.is_none() {
-            self.norm(&name, kind, slice, [groups, batch, channels], &arguments)?;
-        }
-        for (partial, out) in [(gammas, outs[1]), (betas, outs[2])] {
-            self.sum_once("float", partial, [1, batch, channels], [batch, 1], out, 1.0)?;
+        for (partial, out) in [(dgammas, outs[1]), (dbetas, outs[2])] {
+            self.sum_once(Element::F32, partial, [1, batch, channels], [batch, 1], out, 1.0)?;
         }
         Ok(())
     }
 
-    /// Arguments of a kernel that may drop elements: threshold, purpose, scale, seed, step.
-    pub(super) fn mask(&self, mask: Option<Mask>) -> [u64; 5] {
-        let threshold = mask.map_or(0, |m| u64::from(m.threshold()));
-        let (purpose, kept) = mask.map_or((0, 1.0), |m| (u64::from(m.purpose), m.kept()));
-        [threshold, purpose, float(kept), self.seed, self.step]
+    /// Dropout's parameters; without a mask nothing is dropped.
+    pub(super) fn mask(&self, mask: Option<Mask>) -> MaskArgs {
+        let (threshold, purpose, kept) = mask.map_or((0, 0, 1.0), |m| (m.threshold(), m.purpose, m.kept()));
+        MaskArgs { threshold, purpose, kept: kept as f32, seed: self.seed, step: self.step }
     }
 
-    /// A group norm's kernel, by slices of channels, or the one for any shape.
-    fn norm(
+    /// A kernel that goes by slices of channels.
+    fn launch_slices<A: Arguments>(
         &mut self,
-        name: &str,
-        kind: &str,
-        slice: Option<Slice>,
-        [groups, batch, channels]: [usize; 3],
-        arguments: &[u64],
+        kernel: KernelName,
+        slice: &Slice,
+        [channels, batch]: [usize; 2],
+        arguments: &A,
     ) -> Result<()> {
-        match slice {
-            Some(s) => {
-                let (grid, block) = ([channels / s.slice, batch, 1], [s.lanes, s.rows, 1]);
-                self.launch(name, grid, block, s.shared, arguments)
-            }
-            None => {
-                let gradient = if name.contains("gradient") { "gradient_" } else { "" };
-                let name = format!("group_norm_{gradient}any_{kind}");
-                self.launch(&name, [groups, batch, 1], [256, 1, 1], 0, arguments)
-            }
-        }
+        let (grid, block) = ([channels / slice.slice, batch, 1], [slice.lanes, slice.rows, 1]);
+        self.launch(kernel, grid, block, slice.shared, arguments)
     }
+}
+
+/// Mean, inverse deviation, `dy`, `x`, `gamma`, `beta`, and the shift (0 if there is none).
+pub(super) fn gradient_inputs(ins: &[Address]) -> [Address; 7] {
+    let shift = ins.get(6).copied().unwrap_or(0);
+    [ins[0], ins[1], ins[2], ins[3], ins[4], ins[5], shift]
+}
+
+/// Dropout's parameters: what is dropped, by which random numbers, and the factor of what is kept.
+pub(super) struct MaskArgs {
+    pub threshold: u32,
+    pub purpose: u32,
+    pub kept: f32,
+    pub seed: u64,
+    pub step: Address,
 }
 
 /// How GroupNorm's kernels cut an image: see group_norm.cu.

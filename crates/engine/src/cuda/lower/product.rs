@@ -1,9 +1,11 @@
 //! Matrix products: batched and many small ones.
 
 use super::{Command, Io, Lowering};
+use crate::cuda::arguments::*;
 use crate::Shape;
 use crate::cuda::cublas::Gemm;
 use crate::cuda::driver::{Address, USUAL_SHARED};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Matmul;
 use crate::op::matmul::Product;
@@ -55,26 +57,35 @@ impl Products {
 impl Lowering<'_> {
     /// A batch of products, where an operand may be repeated.
     pub(super) fn matmul(&mut self, products: &Products, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
-        let Io { ins, outs, kind, half, .. } = io;
-        let (kind, half, tf32) = (*kind, *half, self.numbers.tf32());
+        let Io { ins, outs, half, .. } = io;
+        let (half, tf32) = (*half, self.numbers.tf32());
         if self.half(step.inputs[1]) != half {
             return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
         }
         let product = &products.product;
-        let element = if half { 2 } else { 4 };
+        let element = io.element.bytes();
         let (m, width, k) = (product.m, product.n, product.k);
         if let Some(SmallProducts { run, shared }) = products.small {
             let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
             let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
             let strides = |transposed: bool, columns: usize, rows: usize| {
-                if transposed { [1, rows] } else { [columns, 1] }
+                if transposed { [1, rows] } else { [columns, 1] }.map(int)
             };
-            let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
-            let mut arguments = vec![outs[0], ins[0], ins[1], table.address];
-            arguments.extend([run, m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
+            let arguments = SmallProductsArgs {
+                out: outs[0],
+                a: ins[0],
+                b: ins[1],
+                starts: table.address,
+                run: int(run),
+                m: int(m),
+                n: int(width),
+                k: int(k),
+                a_strides: strides(op.transpose[0], k, m),
+                b_strides: strides(op.transpose[1], width, k),
+            };
             self.tables.push(table);
             let grid = [(run * width).div_ceil(COLUMNS), product.batch.len() / run, 1];
-            return self.launch(&format!("small_products_{kind}"), grid, [256, 1, 1], shared, &arguments);
+            return self.launch(KernelName::SmallProducts { element: io.element }, grid, [256, 1, 1], shared, &arguments);
         }
         let mut first = 0;
         while first < product.batch.len() {

@@ -1,6 +1,8 @@
 //! Joining rows and cutting them apart.
 
 use super::{Io, Lowering};
+use crate::cuda::arguments::*;
+use crate::cuda::kernels::{CopyUnit, KernelName};
 use crate::error::Result;
 use crate::plan::Step;
 
@@ -9,7 +11,7 @@ impl Lowering<'_> {
     pub(super) fn concat(&mut self, step: &Step, io: &Io) -> Result<()> {
         let widths: Vec<usize> = io.shapes.iter().map(|shape| shape.channels()).collect();
         let width: usize = widths.iter().sum();
-        let (unit, name) = unit(io.half, &[&widths[..], &io.pitches].concat());
+        let (size, unit) = unit(io.half, &[&widths[..], &io.pitches].concat());
         let rows = io.n / width;
         let mut at = 0;
         while at < widths.len() {
@@ -20,33 +22,43 @@ impl Lowering<'_> {
             if run.is_empty() {
                 continue;
             }
-            let to = io.outs[0] + (first * if io.half { 2 } else { 4 }) as u64;
-            let mut arguments = vec![to, rows as u64, (width / unit) as u64];
-            for part in 0..3 {
-                let sizes = run.get(part).map_or([0; 2], |&part| [widths[part], io.pitches[part]]);
-                arguments.push(run.get(part).map_or(0, |&part| io.ins[part]));
-                arguments.extend(sizes.map(|size| (size / unit) as u64));
-            }
+            // A missing part has no address and no width.
+            let part = |i: usize| match run.get(i) {
+                Some(&part) => (io.ins[part], int(widths[part] / size), int(io.pitches[part] / size)),
+                None => (0, 0, 0),
+            };
+            let ((a, a_width, a_pitch), (b, b_width, b_pitch), (c, c_width, c_pitch)) = (part(0), part(1), part(2));
+            let (out, pitch) = (io.outs[0] + (first * io.element.bytes()) as u64, long(width / size));
+            #[rustfmt::skip]
+            let arguments = JoinRowsArgs {
+                out, rows: long(rows), pitch, a, a_width, a_pitch, b, b_width, b_pitch, c, c_width, c_pitch,
+            };
             let together: usize = run.iter().map(|&part| widths[part]).sum();
-            self.each(&format!("join_rows_{name}"), rows * together / unit, &arguments)?;
+            self.each(KernelName::JoinRows { unit }, rows * together / size, &arguments)?;
         }
         Ok(())
     }
 
     /// `count` columns from `first` on, of rows of `width`.
     pub(super) fn slice(&mut self, io: &Io, first: usize, count: usize, width: usize) -> Result<()> {
-        let (unit, name) = unit(io.half, &[first, count, width]);
-        let from = io.ins[0] + (first * if io.half { 2 } else { 4 }) as u64;
-        let sizes = [io.n / count, count / unit, count / unit, width / unit].map(|n| n as u64);
-        self.each(&format!("copy_rows_{name}"), io.n / unit, &[&[io.outs[0], from][..], &sizes].concat())
+        let (size, unit) = unit(io.half, &[first, count, width]);
+        let arguments = CopyRowsArgs {
+            out: io.outs[0],
+            x: io.ins[0] + (first * io.element.bytes()) as u64,
+            rows: long(io.n / count),
+            width: int(count / size),
+            out_pitch: long(count / size),
+            x_pitch: long(width / size),
+        };
+        self.each(KernelName::CopyRows { unit }, io.n / size, &arguments)
     }
 }
 
-/// What rows are copied in: the elements of a unit, and its name. Whole 16 bytes if all `sizes` are such.
-fn unit(half: bool, sizes: &[usize]) -> (usize, &'static str) {
+/// What rows are copied in: the elements of a unit, and its type. Whole 16 bytes if all `sizes` are such.
+fn unit(half: bool, sizes: &[usize]) -> (usize, CopyUnit) {
     let whole = if half { 8 } else { 4 };
     match sizes.iter().all(|n| n.is_multiple_of(whole)) {
-        true => (whole, "uint4"),
-        false => (1, if half { "u16" } else { "u32" }),
+        true => (whole, CopyUnit::Sixteen),
+        false => (1, if half { CopyUnit::U16 } else { CopyUnit::U32 }),
     }
 }

@@ -1,6 +1,8 @@
 //! Convolutions of f32 on tensor cores, in halves (kernels/split.cu).
 
 use super::{Io, Lowering, Numbers};
+use crate::cuda::arguments::*;
+use crate::cuda::kernels::KernelName;
 use crate::Shape;
 use crate::cpu::conv::Geometry;
 use crate::error::Result;
@@ -9,7 +11,7 @@ use crate::op::{Conv2d, Op};
 /// Pixels of a block.
 const PIXELS: usize = 128;
 /// Filters of a block that there are kernels for, largest first.
-const FILTERS: [usize; 4] = [96, 64, 48, 32];
+pub(in crate::cuda) const FILTERS: [usize; 4] = [96, 64, 48, 32];
 
 /// The geometry of a convolution that the kernels take: whole steps of 16 channels, a plain end.
 pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], numbers: Numbers) -> Option<Geometry> {
@@ -34,7 +36,8 @@ impl Lowering<'_> {
     /// The weight into its halves, then the convolution with bias and rectifier.
     pub(super) fn split_conv(&mut self, op: &Conv2d, g: &Geometry, io: &Io) -> Result<()> {
         let fours = weights(g) / 4;
-        self.each("split_weights", fours, &[io.scratch, io.ins[1], fours as u64])?;
+        let arguments = SplitWeightsArgs { out: io.scratch, weight: io.ins[1], fours: long(fours) };
+        self.each(KernelName::SplitWeights, fours, &arguments)?;
         // A block costs its filters, and as much as some 32 more for its pixels.
         let cost = |block: usize| g.filters.div_ceil(block) * (block + 32);
         let block = FILTERS
@@ -43,12 +46,24 @@ impl Lowering<'_> {
             .expect("there are kernels for some numbers of filters");
         let pixels = g.batch * g.rows.output * g.cols.output;
         let blocks = pixels.div_ceil(PIXELS) * g.filters.div_ceil(block);
-        let mut arguments = vec![io.outs[0], io.ins[0], io.scratch, if op.bias { io.ins[2] } else { 0 }];
         let (rows, cols) = (&g.rows, &g.cols);
-        let sizes = [pixels, rows.input, cols.input, g.channels, rows.output, cols.output, g.filters];
-        let window = [rows.taps, cols.taps, rows.stride, cols.stride, rows.pad, cols.pad];
-        arguments.extend(sizes.into_iter().chain(window).map(|n| n as u64));
-        arguments.push(u64::from(op.rectified));
-        self.launch(&format!("split_conv_{}", block / 8), [blocks, 1, 1], [PIXELS, 1, 1], 0, &arguments)
+        let arguments = SplitConvArgs {
+            y: io.outs[0],
+            x: io.ins[0],
+            weight: io.scratch,
+            bias: if op.bias { io.ins[2] } else { 0 },
+            pixels: int(pixels),
+            height: int(rows.input),
+            width: int(cols.input),
+            channels: int(g.channels),
+            out_height: int(rows.output),
+            out_width: int(cols.output),
+            filters: int(g.filters),
+            taps: [rows.taps, cols.taps].map(int),
+            stride: [rows.stride, cols.stride].map(int),
+            pad: [rows.pad, cols.pad].map(int),
+            relu: op.rectified.into(),
+        };
+        self.launch(KernelName::SplitConv { eights: block / 8 }, [blocks, 1, 1], [PIXELS, 1, 1], 0, &arguments)
     }
 }

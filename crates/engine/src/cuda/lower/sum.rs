@@ -1,8 +1,10 @@
 //! Sums over the middle of `[outer, middle, inner]`, in one pass or two; see kernels/reduce.cu.
 
-use super::{Io, Lowering, float};
+use super::{Io, Lowering};
+use crate::cuda::arguments::*;
 use crate::cuda::beside::SMALL;
 use crate::cuda::driver::Address;
+use crate::cuda::kernels::{Element, KernelName};
 use crate::error::Result;
 
 /// How a sum over the middle of `[outer, middle, inner]` is cut into blocks.
@@ -39,22 +41,25 @@ impl Lowering<'_> {
     /// The sum over the middle.
     pub(super) fn sum(&mut self, plan: &SumPlan, scale: f64, io: &Io) -> Result<()> {
         let [outer, middle, inner] = plan.sizes;
-        let (kind, x, scratch, out) = (io.kind, io.ins[0], io.scratch, io.outs[0]);
+        let (element, x, scratch, out) = (io.element, io.ins[0], io.scratch, io.outs[0]);
         let first = if plan.parts == 1 { out } else { scratch };
         if inner == 1 {
             let once = if plan.parts == 1 { scale } else { 1.0 };
-            let arguments = [first, x, middle as u64, plan.rows as u64, plan.parts as u64, float(once)];
-            self.launch(&format!("sum_rows_{kind}"), [plan.parts, outer, 1], [256, 1, 1], 0, &arguments)?;
+            let (width, per_part, parts) = (long(middle), long(plan.rows), int(plan.parts));
+            let arguments = SumRowsArgs { out: first, x, width, per_part, parts, scale: once as f32 };
+            self.launch(KernelName::SumRows { element }, [plan.parts, outer, 1], [256, 1, 1], 0, &arguments)?;
             if plan.parts > 1 {
-                let arguments = [out, scratch, plan.parts as u64, plan.parts as u64, 1, float(scale)];
-                self.launch("sum_rows_float", [1, outer, 1], [256, 1, 1], 0, &arguments)?;
+                let (x, width) = (scratch, long(plan.parts));
+                let arguments = SumRowsArgs { out, x, width, per_part: width, parts: 1, scale: scale as f32 };
+                let kernel = KernelName::SumRows { element: Element::F32 };
+                self.launch(kernel, [1, outer, 1], [256, 1, 1], 0, &arguments)?;
             }
             return Ok(());
         }
         let once = if plan.parts == 1 { scale } else { 1.0 };
-        self.sum_once(kind, x, [outer, middle, inner], [plan.rows, plan.parts], first, once)?;
+        self.sum_once(element, x, [outer, middle, inner], [plan.rows, plan.parts], first, once)?;
         if plan.parts > 1 {
-            self.sum_once("float", scratch, [outer, plan.parts, inner], [plan.parts, 1], out, scale)?;
+            self.sum_once(Element::F32, scratch, [outer, plan.parts, inner], [plan.parts, 1], out, scale)?;
         }
         Ok(())
     }
@@ -62,14 +67,16 @@ impl Lowering<'_> {
     /// One pass of a sum over the middle: `[outer, parts, inner]` from `[outer, middle, inner]`.
     pub(super) fn sum_once(
         &mut self,
-        kind: &str,
+        element: Element,
         x: Address,
         [outer, middle, inner]: [usize; 3],
         [rows, parts]: [usize; 2],
         out: Address,
         scale: f64,
     ) -> Result<()> {
-        let arguments = [out, x, middle as u64, inner as u64, rows as u64, parts as u64, float(scale)];
+        let scale = scale as f32;
+        let arguments =
+            SumMiddleArgs { out, x, middle: long(middle), inner: int(inner), rows: int(rows), parts: int(parts), scale };
         if inner.is_multiple_of(8) {
             // Narrower blocks where there would be few, down to a whole 128 bytes of f32.
             let blocks = |lanes: usize| (inner / 8).div_ceil(lanes) * parts * outer;
@@ -78,8 +85,8 @@ impl Lowering<'_> {
                 lanes /= 2;
             }
             let (grid, block) = ([(inner / 8).div_ceil(lanes), parts, outer], [lanes, 256 / lanes, 1]);
-            return self.launch(&format!("sum_middle_wide_{kind}"), grid, block, 256 * 32, &arguments);
+            return self.launch(KernelName::SumMiddleWide { element }, grid, block, 256 * 32, &arguments);
         }
-        self.launch(&format!("sum_middle_{kind}"), [inner.div_ceil(32), parts, outer], [32, 8, 1], 0, &arguments)
+        self.launch(KernelName::SumMiddle { element }, [inner.div_ceil(32), parts, outer], [32, 8, 1], 0, &arguments)
     }
 }
