@@ -49,6 +49,8 @@ pub enum Leaf {
     Constant(Arc<[f64]>),
     /// Written by an operation; the index counts operations.
     Computed(usize),
+    /// Part of another since [`Graph::fold`]; nothing can read it.
+    Folded,
 }
 
 /// How a parameter is initialised; see [`crate::Params::initialise`].
@@ -210,7 +212,9 @@ impl Graph {
         let op = op.into();
         let shapes: Vec<&Shape> = inputs.iter().map(|&v| self.shape(v)).collect();
         let place = if self.scope.is_empty() { String::new() } else { format!(" at `{}`", self.scope) };
-        let outputs = op.shapes(&shapes).and_then(|outputs| {
+        let folded = inputs.iter().any(|&v| matches!(self.leaf(v), Leaf::Folded));
+        let readable = if folded { Err("reads a tensor that was folded into another".to_string()) } else { Ok(()) };
+        let outputs = readable.and_then(|()| op.shapes(&shapes)).and_then(|outputs| {
             match outputs.iter().find(|s| !matches!(s.checked_len(), Some(1..=0x3FFF_FFFF))) {
                 Some(shape) => Err(format!("its output {shape} is empty or too large")),
                 None => Ok(outputs),
@@ -222,17 +226,33 @@ impl Graph {
             problem,
             inputs: shapes.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", "),
         })?;
-        let node = self.nodes.len();
         let precisions: Vec<Precision> = inputs.iter().map(|&v| self.precision(v)).collect();
         let precisions = op.precisions(&precisions, outputs.len());
         let outputs: Vec<Var> =
-            outputs.into_iter().zip(precisions).map(|(s, p)| self.tensor(s, p, Leaf::Computed(node))).collect();
+            outputs.into_iter().zip(precisions).map(|(s, p)| self.tensor(s, p, Leaf::Folded)).collect();
+        self.add_node(op, inputs, &outputs);
+        Ok(outputs)
+    }
+
+    /// Records an operation whose outputs are tensors of this graph.
+    pub(crate) fn add_node(&mut self, op: Op, inputs: &[Var], outputs: &[Var]) {
         let scope = match self.nodes.last() {
             Some(last) if *last.scope == *self.scope => last.scope.clone(),
             _ => self.scope.as_str().into(),
         };
-        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.clone(), scope });
-        Ok(outputs)
+        for var in outputs {
+            self.tensors[var.index()].leaf = Leaf::Computed(self.nodes.len());
+        }
+        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.to_vec(), scope });
+    }
+
+    /// Removes all operations; until they are added again, their outputs cannot be read.
+    pub(crate) fn take_nodes(&mut self) -> Vec<Node> {
+        let nodes = std::mem::take(&mut self.nodes);
+        for var in nodes.iter().flat_map(|node| &node.outputs) {
+            self.tensors[var.index()].leaf = Leaf::Folded;
+        }
+        nodes
     }
 
     /// Records an operation with one output.
@@ -301,6 +321,7 @@ impl Graph {
                 let node = &self.nodes[*i];
                 format!("output of {} at `{}`", node.op.name(), node.scope)
             }
+            Leaf::Folded => "a tensor that was folded into another".into(),
         }
     }
 }

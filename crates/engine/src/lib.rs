@@ -13,6 +13,7 @@ pub mod cuda;
 pub mod device;
 mod error;
 pub mod examples;
+mod fold;
 mod graph;
 pub mod op;
 pub mod optim;

@@ -149,6 +149,10 @@ impl Plan {
     /// Plans for a backend with its own storage, which may have fused some of the graph's `nodes`.
     pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
         let count = graph.tensor_count();
+        if let Some(&var) = outputs.iter().find(|&&var| matches!(graph.leaf(var), Leaf::Folded)) {
+            let suggestion = "; it was folded into another, unless it is kept".into();
+            return Err(Error::Unknown { kind: "output", name: format!("{var:?}"), suggestion });
+        }
         let mut needed = vec![false; count];
         outputs.iter().for_each(|v| needed[v.index()] = true);
         let mut live = Vec::new();
@@ -245,7 +249,7 @@ impl Plan {
                     constants.push(values.clone());
                     Some(Place::Constant(constants.len() - 1))
                 }
-                Leaf::Computed(_) => None,
+                Leaf::Computed(_) | Leaf::Folded => None,
             })
             .collect();
         let mut scratches = steps.iter_mut();

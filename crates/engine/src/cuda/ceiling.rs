@@ -26,14 +26,8 @@ impl Session {
         let kernel = KernelName::Cast { from: Element::F32, to: Element::Bf16, pack: 8 };
         let narrow = kernels.launch(kernel, grid, block, &CastArgs { out: from.address, x: to.address, n })?;
         let (width, pitch) = (int(COPY / 16), long(COPY / 16));
-        let arguments = CopyRowsArgs {
-            out: to.address,
-            x: from.address,
-            rows: 1,
-            width,
-            out_pitch: pitch,
-            x_pitch: pitch,
-        };
+        let arguments =
+            CopyRowsArgs { out: to.address, x: from.address, rows: 1, width, out_pitch: pitch, x_pitch: pitch };
         let copy = kernels.launch(KernelName::CopyRows { unit: CopyUnit::Sixteen }, grid, block, &arguments)?;
         let gemm = Gemm {
             m: SIDE,

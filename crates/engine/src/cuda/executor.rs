@@ -1,8 +1,8 @@
 //! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
 
+use super::arguments::{Arguments, CarryArgs, int};
 use super::beside;
 use super::cudnn::Problem;
-use super::arguments::{Arguments, CarryArgs, int};
 use super::driver::{Address, Buffer, Device, Event, Graph as Captured};
 use super::kernels::KernelName;
 use super::layout;

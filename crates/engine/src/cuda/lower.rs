@@ -12,10 +12,10 @@ mod rows;
 pub(super) mod split;
 mod sum;
 
+use super::arguments::*;
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, Cudnn};
 use super::driver::{Address, Buffer, Device, Event, Launch};
-use super::arguments::*;
 use super::kernels::{Element, KernelName, Kernels};
 use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
@@ -25,14 +25,14 @@ use crate::{Graph, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::{OnChip, scratch as attention_scratch};
 pub(super) use narrow::Narrow;
 use norm::MaskArgs;
-#[cfg(test)]
-pub(super) use {resident::KNOWN, split::FILTERS};
 pub(super) use norm::NormKernel;
 pub(super) use product::Products;
 pub(super) use resample::Fir;
 use std::collections::HashMap;
 use std::sync::Arc;
 pub(super) use sum::SumPlan;
+#[cfg(test)]
+pub(super) use {resident::KNOWN, split::FILTERS};
 
 /// One piece of work on the stream.
 pub(super) enum Command {
@@ -255,7 +255,8 @@ impl<'a> Lowering<'a> {
             Op::InterpolateTableGradient(_) => {
                 let [rows, width] = io.out_shape.known().map(int);
                 let count = long(shapes[0].numel());
-                let arguments = InterpolateTableGradientArgs { out, position: ins[0], dy: ins[1], n: count, rows, width };
+                let arguments =
+                    InterpolateTableGradientArgs { out, position: ins[0], dy: ins[1], n: count, rows, width };
                 self.each(KernelName::InterpolateTableGradient, n, &arguments)
             }
             op => unreachable!("a kernel is selected for {}, and the plan has no reshape", op.name()),

@@ -43,6 +43,7 @@ impl Piece {
 }
 
 /// `State` of kernels/optim.cu: what the kernels of an update share.
+#[allow(dead_code)] // The host reads some of it.
 #[repr(C)]
 struct State {
     updates: f64,
@@ -214,11 +215,23 @@ impl Adam {
         self.state.write(offset_of!(State, updates), &(from.step as f64).to_le_bytes())
     }
 
-    /// A field of the state that the kernels share.
-    fn field<const N: usize>(&self, offset: usize) -> Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.state.read(offset, &mut bytes)?;
-        Ok(bytes)
+    /// What the kernels share, as it is now.
+    fn read_state(&self) -> Result<State> {
+        let mut bytes = [0; size_of::<State>()];
+        self.state.read(0, &mut bytes)?;
+        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let float = |at: usize| f32::from_le_bytes(word(at));
+        let updates = bytes[offset_of!(State, updates)..].first_chunk().expect("the struct is larger");
+        Ok(State {
+            updates: f64::from_le_bytes(*updates),
+            norm: float(offset_of!(State, norm)),
+            scale: float(offset_of!(State, scale)),
+            step: float(offset_of!(State, step)),
+            root: float(offset_of!(State, root)),
+            skipped: u32::from_le_bytes(word(offset_of!(State, skipped))),
+            applied: u32::from_le_bytes(word(offset_of!(State, applied))),
+            loss: float(offset_of!(State, loss)),
+        })
     }
 
     /// The state as it is now; `host` has the parameters' names and shapes.
@@ -234,15 +247,14 @@ impl Adam {
             device.download(&mut average).map(|()| average)
         };
         let ema = self.ema.iter().map(average).collect::<Result<_>>()?;
-        let step = f64::from_le_bytes(self.field(offset_of!(State, updates))?) as u64;
+        let step = self.read_state()?.updates as u64;
         Ok(optim::Adam { config: self.config.clone(), step, first, second, ema })
     }
 
     /// What the last update did.
     pub fn last(&self) -> Result<Update> {
-        let updates = f64::from_le_bytes(self.field(offset_of!(State, updates))?);
-        let norm = f32::from_le_bytes(self.field(offset_of!(State, norm))?);
-        let applied = u32::from_le_bytes(self.field(offset_of!(State, applied))?) != 0;
+        let State { updates, norm, applied, .. } = self.read_state()?;
+        let applied = applied != 0;
         let rate = self.config.rate_at((updates as u64).saturating_sub(u64::from(applied)));
         Ok(Update { norm: norm.into(), rate, applied })
     }

@@ -3,8 +3,8 @@
 
 use super::arguments::{GatherPicturesArgs, TakePicturesArgs};
 use super::driver::{Address, Buffer, Device, Event, Pinned};
-use super::kernels::KernelName;
 use super::executor::Executor;
+use super::kernels::KernelName;
 use crate::error::Result;
 use crate::shuffle::Shuffled;
 use std::sync::Arc;

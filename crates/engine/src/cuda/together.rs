@@ -72,7 +72,8 @@ impl Lowering<'_> {
         }
         let table = self.device.upload(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())?;
         let across = group.iter().map(|launch| launch.grid[0]).max().expect("a group has launches");
-        let [grid, block] = [[across, group[0].grid[1], group.len() as u32], group[0].block].map(|s| s.map(|n| n as usize));
+        let [grid, block] =
+            [[across, group[0].grid[1], group.len() as u32], group[0].block].map(|s| s.map(|n| n as usize));
         let launch = self.kernels.launch(many, grid, block, &TableArgs { rows: table.address })?;
         let launch = Launch { shared: group[0].shared, ..launch };
         self.tables.push(table);

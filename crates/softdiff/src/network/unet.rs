@@ -16,8 +16,10 @@ pub struct UNet {
 /// takes one ([`UNetConfig::seen`]), one number per image in `condition [n]`
 /// (the time, a label or ln sigma). `training` switches dropout on.
 pub fn unet(graph: &mut Graph, config: &UNetConfig, x: Var, condition: Var, training: bool) -> Result<UNet> {
+    let first = graph.nodes().len();
     let mut b = Builder::new(graph, config, training);
     let output = assemble(&mut b, config, x, condition)?;
+    b.graph.fold(first, &[output])?;
     Ok(UNet { output, correspondence: b.correspondence })
 }
 

@@ -39,7 +39,12 @@ fn all() -> Vec<KernelName> {
     ];
     for element in [F32, Bf16] {
         all.extend([Unary { element }, UnaryGradient { element }, Expand { element }]);
-        all.extend([MaxPool { element }, MaxPoolGradient { element }, Softmax { element }, SoftmaxGradient { element }]);
+        all.extend([
+            MaxPool { element },
+            MaxPoolGradient { element },
+            Softmax { element },
+            SoftmaxGradient { element },
+        ]);
         all.extend([SumMiddle { element }, SumMiddleWide { element }, SumRows { element }, SmallProducts { element }]);
         all.extend([GroupNormAny { element }, GroupNormGradientAny { element }]);
         for pack in [1, 8] {
@@ -48,7 +53,9 @@ fn all() -> Vec<KernelName> {
             all.extend([F32, Bf16].map(|b| Binary { a: element, b, pack }));
         }
     }
-    all.extend([(F32, 1), (F32, 4), (Bf16, 1), (Bf16, 4), (Bf16, 8)].map(|(element, kept)| GroupNorm { element, kept }));
+    all.extend(
+        [(F32, 1), (F32, 4), (Bf16, 1), (Bf16, 4), (Bf16, 8)].map(|(element, kept)| GroupNorm { element, kept }),
+    );
     all.extend([(F32, 1), (Bf16, 1), (Bf16, 4)].map(|(element, kept)| GroupNormGradient { element, kept }));
     for pack in [1, 8] {
         all.extend([CombineMany { pack }, FirUp { pack }, FirSmooth { pack }, FirDown { pack }]);
@@ -77,14 +84,17 @@ fn all() -> Vec<KernelName> {
 /// The kernels of a compiled program, and offset and size of their parameters: `.nv.info` sections of an ELF file.
 fn parameters(cubin: &[u8]) -> BTreeMap<String, Vec<Parameter>> {
     const PARAMETER: u8 = 0x17;
-    let word = |at: usize, bytes: usize| (0..bytes).rev().fold(0usize, |word, i| word << 8 | usize::from(cubin[at + i]));
+    let word =
+        |at: usize, bytes: usize| (0..bytes).rev().fold(0usize, |word, i| word << 8 | usize::from(cubin[at + i]));
     let (sections, size, count, names) = (word(40, 8), word(58, 2), word(60, 2), word(62, 2));
     let offset = |section: usize| word(sections + section * size + 24, 8);
     let mut kernels = BTreeMap::new();
     for section in 0..count {
         let name = offset(names) + word(sections + section * size, 4);
         let name = cubin[name..].split(|&byte| byte == 0).next().expect("a name ends");
-        let Some(kernel) = std::str::from_utf8(name).expect("an ASCII name").strip_prefix(".nv.info.") else { continue };
+        let Some(kernel) = std::str::from_utf8(name).expect("an ASCII name").strip_prefix(".nv.info.") else {
+            continue;
+        };
         let mut found = Vec::new();
         let (mut at, end) = (offset(section), offset(section) + word(sections + section * size + 32, 8));
         // Attributes: format, name, and two bytes that are the value or its length.

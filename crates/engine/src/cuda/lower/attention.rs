@@ -85,7 +85,13 @@ impl Lowering<'_> {
         self.product([t, t, c], batch, scale as f32, [q, k, (scores, t)], [false, true], half, false);
         let (out, logs, rows, width) = (weights, outs[1], long(batch * t), int(t));
         let arguments = SoftmaxArgs { out, logs, scores, rows, width };
-        self.launch(KernelName::Softmax { element: io.element }, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+        self.launch(
+            KernelName::Softmax { element: io.element },
+            [(batch * t).div_ceil(8), 1, 1],
+            [256, 1, 1],
+            0,
+            &arguments,
+        )?;
         self.product([t, c, t], batch, 1.0, [(weights, t), v, (outs[0], c)], [false, false], half, half);
         Ok(())
     }
@@ -122,7 +128,13 @@ impl Lowering<'_> {
         self.product([t, t, c], batch, 1.0, [(dy, c), v, (dp, t)], [false, true], half, false);
         let (rows, width, channels) = (long(batch * t), int(t), int(c));
         let arguments = SoftmaxGradientArgs { weights, slopes, scores, dp, logs, out, dy, rows, width, channels };
-        self.launch(KernelName::SoftmaxGradient { element: io.element }, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+        self.launch(
+            KernelName::SoftmaxGradient { element: io.element },
+            [(batch * t).div_ceil(8), 1, 1],
+            [256, 1, 1],
+            0,
+            &arguments,
+        )?;
         self.product([t, c, t], batch, alpha, [(slopes, t), k, dq], [false, false], half, half);
         self.product([t, c, t], batch, alpha, [(slopes, t), q, dk], [true, false], half, half);
         self.product([t, c, t], batch, 1.0, [(weights, t), (dy, c), dv], [true, false], half, half);

@@ -1,9 +1,9 @@
 //! Operations on each element by itself.
 
 use super::{Io, Lowering, pack_of};
+use crate::Shape;
 use crate::cuda::arguments::*;
 use crate::cuda::kernels::{CopyUnit, KernelName};
-use crate::Shape;
 use crate::error::Result;
 use crate::op::{Binary, BinaryKind, Combine};
 use crate::plan::Step;
@@ -24,8 +24,7 @@ impl Lowering<'_> {
                 factor.push(&mut terms);
             }
             let table = self.device.upload(&terms.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
-            let arguments =
-                CombineAllArgs { out: outs[0], terms: table.address, count: int(ins.len()), n: long(n) };
+            let arguments = CombineAllArgs { out: outs[0], terms: table.address, count: int(ins.len()), n: long(n) };
             self.tables.push(table);
             return self.each(KernelName::CombineAll { element, pack }, n / pack, &arguments);
         }

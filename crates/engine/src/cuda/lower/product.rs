@@ -1,8 +1,8 @@
 //! Matrix products: batched and many small ones.
 
 use super::{Command, Io, Lowering};
-use crate::cuda::arguments::*;
 use crate::Shape;
+use crate::cuda::arguments::*;
 use crate::cuda::cublas::Gemm;
 use crate::cuda::driver::{Address, USUAL_SHARED};
 use crate::cuda::kernels::KernelName;
@@ -85,7 +85,13 @@ impl Lowering<'_> {
             };
             self.tables.push(table);
             let grid = [(run * width).div_ceil(COLUMNS), product.batch.len() / run, 1];
-            return self.launch(KernelName::SmallProducts { element: io.element }, grid, [256, 1, 1], shared, &arguments);
+            return self.launch(
+                KernelName::SmallProducts { element: io.element },
+                grid,
+                [256, 1, 1],
+                shared,
+                &arguments,
+            );
         }
         let mut first = 0;
         while first < product.batch.len() {

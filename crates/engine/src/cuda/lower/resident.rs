@@ -35,7 +35,8 @@ const FORWARD: [(usize, usize, usize); 8] =
 const GRADIENT: [(usize, usize, usize); 7] =
     [(128, 1, 1), (64, 2, 1), (32, 4, 1), (64, 4, 8), (32, 8, 8), (16, 8, 8), (8, 8, 8)];
 /// Packs and slices that have kernels of their own; see nvrtc.rs.
-pub(in crate::cuda) const KNOWN: [(usize, usize); 8] = [(8, 16), (8, 32), (8, 48), (4, 32), (4, 64), (4, 96), (2, 64), (1, 128)];
+pub(in crate::cuda) const KNOWN: [(usize, usize); 8] =
+    [(8, 16), (8, 32), (8, 48), (4, 32), (4, 64), (4, 96), (2, 64), (1, 128)];
 
 impl Resident {
     /// The cut for an image, if there is one; the forward pass and the gradient have one for the same images.

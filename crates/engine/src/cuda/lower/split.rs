@@ -1,10 +1,10 @@
 //! Convolutions of f32 on tensor cores, in halves (kernels/split.cu).
 
 use super::{Io, Lowering, Numbers};
-use crate::cuda::arguments::*;
-use crate::cuda::kernels::KernelName;
 use crate::Shape;
 use crate::cpu::conv::Geometry;
+use crate::cuda::arguments::*;
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::{Conv2d, Op};
 

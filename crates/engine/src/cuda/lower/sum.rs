@@ -75,8 +75,15 @@ impl Lowering<'_> {
         scale: f64,
     ) -> Result<()> {
         let scale = scale as f32;
-        let arguments =
-            SumMiddleArgs { out, x, middle: long(middle), inner: int(inner), rows: int(rows), parts: int(parts), scale };
+        let arguments = SumMiddleArgs {
+            out,
+            x,
+            middle: long(middle),
+            inner: int(inner),
+            rows: int(rows),
+            parts: int(parts),
+            scale,
+        };
         if inner.is_multiple_of(8) {
             // Narrower blocks where there would be few, down to a whole 128 bytes of f32.
             let blocks = |lanes: usize| (inner / 8).div_ceil(lanes) * parts * outer;
