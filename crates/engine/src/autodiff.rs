@@ -62,7 +62,7 @@ impl Graph {
                     // A parameter's gradient goes to the optimiser, which reads either.
                     let gradient = match self.leaf(*input) {
                         Leaf::Param(_) => gradient,
-                        _ => self.cast(gradient, self.precision(*input))?,
+                        _ => self.cast(gradient, self.storage(*input))?,
                     };
                     arrived[input.index()].push(gradient);
                 }

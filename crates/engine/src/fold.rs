@@ -223,7 +223,7 @@ impl Replay {
                 let [_, rows, columns, channels] = g.shape(parts[0].inputs[1]).known();
                 let (mut weights, mut biases) = (Vec::new(), Vec::new());
                 for part in &parts {
-                    let weight = g.cast(part.inputs[1], g.precision(image))?;
+                    let weight = g.cast(part.inputs[1], g.storage(image))?;
                     let count = g.shape(weight).numel();
                     weights.push(g.reshape(weight, [count])?);
                     biases.push(part.inputs[2]);
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::cpu::Executor;
     use crate::op::Window;
-    use crate::{Init, Params, Plan, Precision};
+    use crate::{Init, Params, Plan, Storage};
 
     /// A residual block with a time, dropout and a skip convolution, and attention, as networks state them; its output and
     /// that of the first convolution.
@@ -260,7 +260,7 @@ mod tests {
         let time = g.input("time", [2, channels])?;
         let ones = g.constant([channels], vec![1.5; channels])?;
         let zeros = g.constant([channels], vec![0.5; channels])?;
-        let x = g.cast(x, Precision::Half)?;
+        let x = g.cast(x, Storage::Half)?;
         let first = conv(g, x, channels, 3)?;
         let shift = g.reshape(time, [2, 1, 1, channels])?;
         let h = g.add(first, shift)?;

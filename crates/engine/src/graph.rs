@@ -18,7 +18,7 @@ impl Var {
 
 /// How a backend may store a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Precision {
+pub enum Storage {
     /// In the executor's element type.
     Full,
     /// In 16 bits, where the backend computes with such activations; else like `Full`.
@@ -85,7 +85,7 @@ pub struct ParamSpec {
 
 struct Tensor {
     shape: Shape,
-    precision: Precision,
+    storage: Storage,
     leaf: Leaf,
 }
 
@@ -113,9 +113,9 @@ impl Graph {
         self.recompute = again;
     }
 
-    fn tensor(&mut self, shape: Shape, precision: Precision, leaf: Leaf) -> Var {
+    fn tensor(&mut self, shape: Shape, storage: Storage, leaf: Leaf) -> Var {
         let var = Var(self.tensors.len() as u32);
-        self.tensors.push(Tensor { shape, precision, leaf });
+        self.tensors.push(Tensor { shape, storage, leaf });
         var
     }
 
@@ -140,7 +140,7 @@ impl Graph {
             let first = self.shape(*first).clone();
             return Err(Error::Duplicate { kind: "input", name: name.into(), first, second: shape });
         }
-        let var = self.tensor(shape, Precision::Full, Leaf::Input(self.inputs.len()));
+        let var = self.tensor(shape, Storage::Full, Leaf::Input(self.inputs.len()));
         self.inputs.push((name.into(), var));
         Ok(var)
     }
@@ -162,7 +162,7 @@ impl Graph {
             let first = self.params[index].0.shape.clone();
             return Err(Error::Duplicate { kind: "parameter", name, first, second: shape });
         }
-        let var = self.tensor(shape.clone(), Precision::Full, Leaf::Param(self.params.len()));
+        let var = self.tensor(shape.clone(), Storage::Full, Leaf::Param(self.params.len()));
         self.param_index.insert(name.clone(), self.params.len());
         self.params.push((ParamSpec { name, shape, init, trainable }, var));
         Ok(var)
@@ -176,7 +176,7 @@ impl Graph {
             let found = Shape::from([values.len()]);
             return Err(Error::ShapeMismatch { kind: "constant", name: String::new(), expected: shape, found });
         }
-        Ok(self.tensor(shape, Precision::Full, Leaf::Constant(values.into())))
+        Ok(self.tensor(shape, Storage::Full, Leaf::Constant(values.into())))
     }
 
     /// Runs `build` with `name` appended to the names of parameters and to the places in error messages.
@@ -226,10 +226,10 @@ impl Graph {
             problem,
             inputs: shapes.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", "),
         })?;
-        let precisions: Vec<Precision> = inputs.iter().map(|&v| self.precision(v)).collect();
-        let precisions = op.precisions(&precisions, outputs.len());
+        let storages: Vec<Storage> = inputs.iter().map(|&v| self.storage(v)).collect();
+        let storages = op.storages(&storages, outputs.len());
         let outputs: Vec<Var> =
-            outputs.into_iter().zip(precisions).map(|(s, p)| self.tensor(s, p, Leaf::Folded)).collect();
+            outputs.into_iter().zip(storages).map(|(s, p)| self.tensor(s, p, Leaf::Folded)).collect();
         self.add_node(op, inputs, &outputs);
         Ok(outputs)
     }
@@ -266,8 +266,8 @@ impl Graph {
     }
 
     /// How a tensor may be stored.
-    pub fn precision(&self, var: Var) -> Precision {
-        self.tensors[var.index()].precision
+    pub fn storage(&self, var: Var) -> Storage {
+        self.tensors[var.index()].storage
     }
 
     /// Where a tensor comes from.
@@ -299,8 +299,8 @@ impl Graph {
         &self.tensors[index].shape
     }
 
-    pub(crate) fn precision_at(&self, index: usize) -> Precision {
-        self.tensors[index].precision
+    pub(crate) fn storage_at(&self, index: usize) -> Storage {
+        self.tensors[index].storage
     }
 
     pub(crate) fn leaf_at(&self, index: usize) -> &Leaf {

@@ -1,12 +1,13 @@
 //! The plan: which operations run, in which order, and where in one arena every tensor lives.
 
 mod disjoint;
+pub(crate) mod views;
 
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result, suggest};
 use crate::op::Op;
-use crate::views::Views;
-use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
+use crate::plan::views::Views;
+use crate::{Graph, Leaf, Node, ParamSpec, Shape, Storage, Var};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub(crate) struct Step {
     pub flops: u64,
     /// First element and number of elements of its scratch memory.
     pub scratch: (usize, usize),
-    /// Whether it may run beside the steps that follow; see [`Storage::aside`].
+    /// Whether it may run beside the steps that follow; see [`MemoryLayout::aside`].
     pub aside: bool,
 }
 
@@ -62,7 +63,7 @@ pub struct Plan {
 }
 
 /// How a backend stores tensors, in units of its choice.
-pub(crate) struct Storage<'a> {
+pub(crate) struct MemoryLayout<'a> {
     /// Units of one element in full and in half precision.
     pub units: [usize; 2],
     /// Tensors begin at multiples of this many units.
@@ -81,10 +82,10 @@ pub(crate) struct Storage<'a> {
     pub views: Views,
 }
 
-impl Storage<'_> {
+impl MemoryLayout<'_> {
     /// Units of an element.
     fn unit(&self, graph: &Graph, var: usize) -> usize {
-        self.units[usize::from(graph.precision_at(var) == Precision::Half)]
+        self.units[usize::from(graph.storage_at(var) == Storage::Half)]
     }
 
     fn size(&self, graph: &Graph, var: usize) -> usize {
@@ -133,7 +134,7 @@ impl Plan {
             Ok(node.op.scratch(&inputs, &outputs))
         };
         // 32 elements are 128 bytes of f32.
-        let storage = Storage {
+        let layout = MemoryLayout {
             units: [1, 1],
             grain: 32,
             unit_bytes: 4,
@@ -143,11 +144,11 @@ impl Plan {
             leeway: 0,
             views: Views::default(),
         };
-        Plan::stored(graph, &graph.nodes().iter().collect::<Vec<_>>(), outputs, storage)
+        Plan::stored(graph, &graph.nodes().iter().collect::<Vec<_>>(), outputs, layout)
     }
 
-    /// Plans for a backend with its own storage, which may have fused some of the graph's `nodes`.
-    pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
+    /// Plans for a backend with its own layout, which may have fused some of the graph's `nodes`.
+    pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], layout: MemoryLayout) -> Result<Plan> {
         let count = graph.tensor_count();
         if let Some(&var) = outputs.iter().find(|&&var| matches!(graph.leaf(var), Leaf::Folded)) {
             let suggestion = "; it was folded into another, unless it is kept".into();
@@ -165,7 +166,7 @@ impl Plan {
         live.reverse();
 
         // A part lives where and as long as the whole.
-        let views = &storage.views;
+        let views = &layout.views;
         let mut root: Vec<usize> = (0..count).collect();
         // Units from the root's beginning on.
         let mut within = vec![0; count];
@@ -178,7 +179,7 @@ impl Plan {
             for &var in &node.outputs {
                 if let Some(view) = views.get(var) {
                     root[var.index()] = view.whole.index();
-                    within[var.index()] = view.first * storage.unit(graph, var.index());
+                    within[var.index()] = view.first * layout.unit(graph, var.index());
                 }
             }
             // What another tensor already is, or has as a part, is not written; nor what joins parts that lie side by side.
@@ -191,17 +192,17 @@ impl Plan {
             }
             if renames(node, graph) || part.is_some() {
                 root[output] = root[input];
-                within[output] = within[input] + part.unwrap_or(0) * storage.unit(graph, output);
+                within[output] = within[input] + part.unwrap_or(0) * layout.unit(graph, output);
                 continue;
             }
             let at = steps.len();
-            let aside = (storage.aside)(index);
+            let aside = (layout.aside)(index);
             let in_a_row = aside && steps.last().is_some_and(|step: &Step| step.aside);
             ticks.push(ticks.last().map_or(0, |tick| tick + usize::from(!in_a_row)));
             for var in node.inputs.iter().chain(&node.outputs) {
                 let root = root[var.index()];
                 (first[root], last[root]) = (at.min(first[root]), at);
-                if aside || node.outputs.contains(var) && (storage.ends_aside)(index, *var) {
+                if aside || node.outputs.contains(var) && (layout.ends_aside)(index, *var) {
                     last_aside[root] = Some(at);
                 }
             }
@@ -209,7 +210,7 @@ impl Plan {
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             steps.push(Step {
                 flops: node.op.flops(&input_shapes, &output_shapes),
-                scratch: (0, (storage.scratch)(index)?),
+                scratch: (0, (layout.scratch)(index)?),
                 node: index,
                 op: node.op.clone(),
                 inputs: node.inputs.clone(),
@@ -219,7 +220,7 @@ impl Plan {
             });
         }
         // The step before which what runs aside must be over.
-        let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + storage.leeway);
+        let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + layout.leeway);
         for (last, aside) in last.iter_mut().zip(last_aside) {
             *last = aside.map_or(*last, |at| until(at).max(*last));
         }
@@ -230,13 +231,13 @@ impl Plan {
         for (at, step) in steps.iter().enumerate() {
             // What is written in parts is there from the first of them on.
             for var in step.outputs.iter().map(|v| root[v.index()]).filter(|&root| first[root] == at) {
-                let size = storage.size(graph, var);
+                let size = layout.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
             let last = if step.aside { until(at) } else { at };
             intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
         }
-        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(storage.grain));
+        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(layout.grain));
         let arena = assign(&mut intervals.iter_mut().map(|(_, i)| i).collect::<Vec<_>>());
         let unshared = intervals.iter().filter(|(var, _)| var.is_some()).map(|(_, i)| i.size).sum();
 
@@ -276,11 +277,11 @@ impl Plan {
             constants,
             arena,
             unshared,
-            sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
-            unit_bytes: storage.unit_bytes,
-            leeway: storage.leeway,
+            sizes: (0..count).map(|i| layout.size(graph, i)).collect(),
+            unit_bytes: layout.unit_bytes,
+            leeway: layout.leeway,
             ticks,
-            views: storage.views,
+            views: layout.views,
         };
         plan.check_disjoint()?;
         Ok(plan)

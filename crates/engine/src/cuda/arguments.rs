@@ -3,9 +3,11 @@
 //! A test compiles the kernels and compares the offset and size of every parameter with these structs; see kernels.rs.
 
 use super::driver::Address;
-use std::mem::{offset_of, size_of};
+#[cfg(test)]
+use std::mem::offset_of;
 
 /// Offset and size of a parameter, in bytes.
+#[cfg(test)]
 pub(super) type Parameter = (usize, usize);
 
 /// A parameter, or several of one type.
@@ -13,6 +15,7 @@ pub(super) trait Argument {
     /// Adds its values, each in eight bytes, as a launch and the tables of batched launches have them.
     fn push(&self, words: &mut Vec<u64>);
     /// Adds its place if it begins at `offset`.
+    #[cfg(test)]
     fn place(offset: usize, parameters: &mut Vec<Parameter>);
 }
 
@@ -24,6 +27,7 @@ macro_rules! argument {
                 words.push(word(*self));
             }
 
+            #[cfg(test)]
             fn place(offset: usize, parameters: &mut Vec<Parameter>) {
                 parameters.push((offset, size_of::<$type>()));
             }
@@ -44,6 +48,7 @@ impl<T: Argument, const N: usize> Argument for [T; N] {
         self.iter().for_each(|value| value.push(words));
     }
 
+    #[cfg(test)]
     fn place(offset: usize, parameters: &mut Vec<Parameter>) {
         (0..N).for_each(|i| T::place(offset + i * size_of::<T>(), parameters));
     }
@@ -53,6 +58,7 @@ impl<T: Argument, const N: usize> Argument for [T; N] {
 pub(super) trait Arguments {
     const NAME: &'static str;
     fn words(&self) -> Vec<u64>;
+    #[cfg(test)]
     fn parameters() -> Vec<Parameter>;
 }
 
@@ -77,6 +83,7 @@ macro_rules! arguments {
                     words
                 }
 
+                #[cfg(test)]
                 fn parameters() -> Vec<Parameter> {
                     let mut parameters = Vec::new();
                     $(<$type as Argument>::place(offset_of!($name, $field), &mut parameters);)*
@@ -194,13 +201,13 @@ arguments! {
         threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
     }
 
-    // norm_resident.cu
-    NormResidentArgs: 128 {
+    // group_norm_one_pass.cu
+    GroupNormOnePassArgs: 128 {
         y: Address, mean: Address, inverse: Address, bits: Address, x: Address, gamma: Address, beta: Address,
         shift: Address, pixels: i32, channels: i32, slice: i32, per_group: i32, epsilon: f32, silu: i32,
         threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, pitch: i32,
     }
-    NormResidentGradientArgs: 176 {
+    GroupNormOnePassGradientArgs: 176 {
         dx: Address, second: Address, split: i32, dshift: Address, partials: Address, sums: i32, inputs: [Address; 7],
         bits: Address, addends: [Address; 3], factors: [f32; 3],
         pixels: i32, channels: i32, slice: i32, per_group: i32, silu: i32, kept: f32, pitch: i32,
@@ -212,21 +219,21 @@ arguments! {
         dqkv: Address, slopes: Address, qkv: Address, out: Address, logs: Address, dy: Address, tokens: i32, scale: f32,
     }
 
-    // narrow.cu
-    NarrowToWideArgs: 104 {
+    // rgb_conv.cu
+    RgbConvToWideArgs: 104 {
         out: Address, narrow: Address, weight: Address, bias: Address, residual: Address, scale: f32, relu: i32,
         pitch: i32, residual_pitch: i32, joint: [i32; 11],
     }
-    WideToNarrowArgs: 96 {
+    RgbConvFromWideArgs: 96 {
         out: Address, wide: Address, weight: Address, bias: Address, residual: Address, scale: f32, relu: i32,
         joint: [i32; 11],
     }
-    NarrowByWideArgs: 72 { sums: Address, narrow: Address, wide: Address, strips: i32, joint: [i32; 11] }
-    NarrowWeightsArgs: 72 { out: Address, sums: Address, parts: i32, groups: i32, scale: f32, joint: [i32; 11] }
+    RgbConvWeightSumsArgs: 72 { sums: Address, narrow: Address, wide: Address, strips: i32, joint: [i32; 11] }
+    RgbConvWeightsArgs: 72 { out: Address, sums: Address, parts: i32, groups: i32, scale: f32, joint: [i32; 11] }
 
-    // split.cu
-    SplitWeightsArgs: 24 { out: Address, weight: Address, fours: i64 }
-    SplitConvArgs: 88 {
+    // conv_f16x2.cu
+    F16x2WeightsArgs: 24 { out: Address, weight: Address, fours: i64 }
+    ConvF16x2Args: 88 {
         y: Address, x: Address, weight: Address, bias: Address, pixels: i32, height: i32, width: i32, channels: i32,
         out_height: i32, out_width: i32, filters: i32, taps: [i32; 2], stride: [i32; 2], pad: [i32; 2], relu: i32,
     }

@@ -4,7 +4,7 @@
 mod fused;
 mod graph;
 
-use super::driver::{Address, Device};
+use super::driver::{Address, CudaDevice, Handle};
 use super::library::{self, library};
 use crate::cache;
 use crate::cpu::conv::Geometry;
@@ -18,11 +18,9 @@ use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::sync::Arc;
 
-type Handle = *mut c_void;
-
 library!(
     /// Functions of `libcudnn`.
-    Library, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
+    CudnnFunctions, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
     "install cuDNN 9 (package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13` and set SOFTDIFF_CUDNN to its file)",
     {
         create: "cudnnCreate" (*mut Handle);
@@ -39,7 +37,7 @@ library!(
 
 /// What a convolution plan computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConvPass {
     /// y from x and w.
     Forward,
     /// dx from dy and w.
@@ -51,7 +49,7 @@ pub(super) enum Kind {
 /// A convolution to plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
-    pub kind: Kind,
+    pub kind: ConvPass,
     pub geometry: Geometry,
     pub pitches: Pitches,
     /// Images and weights in bf16 (else f32).
@@ -61,7 +59,7 @@ pub(super) struct Problem {
     /// What the result is multiplied by.
     pub scale: f32,
     /// What follows in the same kernel, if that is faster.
-    pub epilogue: Option<Epilogue>,
+    pub epilogue: Option<ConvEpilogue>,
 }
 
 /// Elements from one pixel to the next, of x, y and the residual: their channels, or those of what they are parts of.
@@ -81,7 +79,7 @@ impl Pitches {
 
 /// `(y + bias + residual) scale` after a convolution.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Epilogue {
+pub(super) struct ConvEpilogue {
     pub residual: bool,
     pub scale: f32,
 }
@@ -92,9 +90,9 @@ impl Problem {
         let (g, dense) = (&self.geometry, Pitches::dense(&self.geometry));
         let axis = |a: &crate::cpu::conv::Axis| format!("{}k{}s{}p{}", a.input, a.taps, a.stride, a.pad);
         let kind = match self.kind {
-            Kind::Forward => "fprop",
-            Kind::InputGradient => "dgrad",
-            Kind::WeightGradient => "wgrad",
+            ConvPass::Forward => "fprop",
+            ConvPass::InputGradient => "dgrad",
+            ConvPass::WeightGradient => "wgrad",
         };
         let number = if self.half {
             "bf16"
@@ -104,7 +102,7 @@ impl Problem {
             "f32"
         };
         let (rows, cols) = (axis(&g.rows), axis(&g.cols));
-        let epilogue = self.epilogue.map_or(String::new(), |Epilogue { residual, scale }| {
+        let epilogue = self.epilogue.map_or(String::new(), |ConvEpilogue { residual, scale }| {
             format!("-b{}s{scale}", if residual { "r" } else { "" })
         });
         let Pitches { x, y, residual } = self.pitches;
@@ -134,7 +132,7 @@ pub(super) struct ConvPlan {
     plan: Descriptor,
     pub workspace: usize,
     /// What it does after the convolution.
-    pub epilogue: Option<Epilogue>,
+    pub epilogue: Option<ConvEpilogue>,
     /// What the plan refers to; nothing if it was read from disk.
     parts: Vec<Descriptor>,
 }
@@ -148,7 +146,7 @@ pub(super) struct ConvCall {
 /// A cuDNN handle on a device's stream, and the engines chosen so far.
 pub(super) struct Cudnn {
     planner: Planner,
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     /// Problem to (mode, index in that mode's list).
     choices: HashMap<String, (i32, usize)>,
     plans: HashMap<String, Arc<ConvPlan>>,
@@ -170,8 +168,8 @@ const LONG: f32 = 0.3;
 const HOST: f32 = 0.05;
 
 /// cuDNN ends the whole process when it cannot find this one.
-pub(super) fn light_blas() -> Result<library::Library> {
-    library::Library::open(
+pub(super) fn cublaslt() -> Result<library::SharedLibrary> {
+    library::SharedLibrary::open(
         "cuBLASLt (libcublasLt)",
         "SOFTDIFF_CUBLASLT",
         &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
@@ -180,8 +178,8 @@ pub(super) fn light_blas() -> Result<library::Library> {
 }
 
 impl Cudnn {
-    pub fn new(device: &Arc<Device>) -> Result<Cudnn> {
-        light_blas()?;
+    pub fn new(device: &Arc<CudaDevice>) -> Result<Cudnn> {
+        cublaslt()?;
         let mut cudnn = Cudnn {
             planner: Planner::new(device)?,
             device: device.clone(),

@@ -12,10 +12,10 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use kernel::LaunchConfig;
-pub(super) use kernel::{Function, Launch, Module, USUAL_SHARED};
+pub(super) use kernel::{CudaFunction, Launch, Module, USUAL_SHARED};
 pub use memory::Buffer;
 pub(super) use memory::Pinned;
-pub(super) use stream::{Event, Graph};
+pub(super) use stream::{CudaGraph, Event};
 
 pub(super) type Handle = *mut c_void;
 /// An address on the device.
@@ -113,7 +113,7 @@ impl Chip {
 }
 
 /// A GPU with a stream on which everything runs in order, and a second for what may run beside.
-pub struct Device {
+pub struct CudaDevice {
     pub(super) driver: &'static Driver,
     context: Handle,
     pub(super) stream: Handle,
@@ -136,13 +136,13 @@ pub struct Device {
 }
 
 // SAFETY: the handles are process-wide; every call first makes the context current on its thread.
-unsafe impl Send for Device {}
+unsafe impl Send for CudaDevice {}
 // SAFETY: as above; the driver's functions are thread-safe.
-unsafe impl Sync for Device {}
+unsafe impl Sync for CudaDevice {}
 
-impl Device {
+impl CudaDevice {
     /// Opens GPU number `ordinal`.
-    pub fn open(ordinal: usize) -> Result<Arc<Device>> {
+    pub fn open(ordinal: usize) -> Result<Arc<CudaDevice>> {
         let driver = Driver::get()?;
         let (mut count, mut device, mut version, mut context) = (0, 0, 0, null_mut());
         let [mut stream, mut side, mut copies] = [null_mut(); 3];
@@ -192,7 +192,7 @@ impl Device {
             });
         }
         let (multiprocessors, shared) = (attribute(16)? as usize, attribute(97)? as usize);
-        Ok(Arc::new(Device {
+        Ok(Arc::new(CudaDevice {
             driver,
             context,
             stream,

@@ -1,30 +1,31 @@
 //! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
 
 use super::arguments::{Arguments, CarryArgs, int};
-use super::beside;
+use super::compile;
+use super::concat_elision;
 use super::cudnn::Problem;
-use super::driver::{Address, Buffer, Device, Event, Graph as Captured};
+use super::driver::{Address, Buffer, CudaDevice, CudaGraph, Event};
+use super::images::Shards;
 use super::kernels::KernelName;
-use super::layout;
-use super::lower::{Command, Lowering, Numbers};
-use super::pictures::Shards;
+use super::lower::{Command, Lowering};
+use super::params::{DeviceParams, from_bytes, to_bytes};
 use super::select::Target;
 use super::session::{Libraries, Session};
-use super::slices;
-use super::weights::{DeviceParams, from_bytes, to_bytes};
+use super::streams;
+use crate::Precision;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
-use crate::{Graph, Place, Plan, Precision, Var};
+use crate::{Graph, Place, Plan, Storage, Var};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A plan with its device memory.
-pub struct Executor {
+pub struct CudaExecutor {
     session: Arc<Session>,
     plan: Plan,
-    numbers: Numbers,
-    precisions: Vec<(Var, Precision)>,
+    precision: Precision,
+    storages: Vec<(Var, Storage)>,
     arena: Buffer,
     inputs: Vec<Buffer>,
     step: Buffer,
@@ -36,37 +37,37 @@ pub struct Executor {
     /// The commands of each planned step.
     places: Vec<Range<usize>>,
     planned: usize,
-    captured: Option<Captured>,
+    captured: Option<CudaGraph>,
     warm: bool,
     fork: Event,
     _constants: Vec<Buffer>,
     _tables: Vec<Buffer>,
 }
 
-impl Executor {
+impl CudaExecutor {
     /// Plans `outputs` of `graph`, allocates its memory and lowers its operations. `seed` is fixed from here on.
     pub fn new(
         session: &Arc<Session>,
         graph: &Graph,
         outputs: &[Var],
         params: &DeviceParams,
-        numbers: Numbers,
+        precision: Precision,
         seed: u64,
-    ) -> Result<Executor> {
+    ) -> Result<CudaExecutor> {
         let device = &session.device;
         device.enter()?;
         // Before Ampere there is no arithmetic for these; such GPUs compute in f32.
-        let modern = matches!(numbers, Numbers::Bf16 | Numbers::Split);
-        let numbers = if modern && device.chip.capability.0 < 8 { Numbers::F32 } else { numbers };
+        let modern = matches!(precision, Precision::Bf16 | Precision::F16x2);
+        let precision = if modern && device.chip.capability.0 < 8 { Precision::F32 } else { precision };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
-        let target = Target { numbers, chip: device.chip };
-        let nodes = layout::order(graph, outputs, target);
-        let mut views = slices::find(&nodes, graph, outputs, target);
+        let target = Target { precision, chip: device.chip };
+        let nodes = compile::order(graph, outputs, target);
+        let mut views = concat_elision::find(&nodes, graph, outputs, target);
         cudnn.prepare(nodes.iter().filter_map(|selected| selected.problem(|var| views.pitch(var, graph))));
-        slices::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
+        concat_elision::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
         let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
-        let plan = layout::place(graph, &nodes, outputs, target, views, workspace)?;
+        let plan = compile::place(graph, &nodes, outputs, target, views, workspace)?;
         cudnn.remember();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
@@ -89,7 +90,7 @@ impl Executor {
             graph,
             plan: &plan,
             nodes: &nodes,
-            numbers,
+            precision,
             arena: arena.address,
             inputs: inputs.iter().map(|b| b.address).collect(),
             constants: constants.iter().map(|b| b.address).collect(),
@@ -101,16 +102,16 @@ impl Executor {
             commands: Vec::new(),
             later: Vec::new(),
         };
-        let places = beside::lower_all(&mut lowering)?;
+        let places = streams::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;
         let planned = commands.len();
-        let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
+        let storages = outputs.iter().map(|&v| (v, graph.storage(v))).collect();
         drop(libraries);
-        Ok(Executor {
+        Ok(CudaExecutor {
             session: session.clone(),
             plan,
-            numbers,
-            precisions,
+            precision,
+            storages,
             arena,
             inputs,
             step,
@@ -167,7 +168,7 @@ impl Executor {
     }
 
     /// Where it runs.
-    pub(super) fn device(&self) -> &Arc<Device> {
+    pub(super) fn device(&self) -> &Arc<CudaDevice> {
         &self.session.device
     }
 
@@ -189,10 +190,10 @@ impl Executor {
 
     /// Where a planned output lies, and whether it is bf16.
     pub(super) fn output(&self, var: Var) -> Result<(Address, bool)> {
-        let precision = self.precisions.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
+        let precision = self.storages.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
         match precision.map(|precision| (precision, self.plan.place(var))) {
             Some((precision, Place::Arena(offset))) => {
-                Ok((self.arena.address + offset as u64, self.numbers.half(precision)))
+                Ok((self.arena.address + offset as u64, self.precision.half(precision)))
             }
             _ => Err(Error::Unknown {
                 kind: "output",

@@ -1,7 +1,7 @@
 //! Fusing before planning: what follows a group norm's gradient or a convolution becomes part of it, so that its result is
 //! written once.
 
-use super::lower::NormKernel;
+use super::lower::GroupNormKernel;
 use super::select::{Kernel, Selected, Target};
 use crate::op::{Function, GroupNormGradient, Op};
 use crate::{Graph, Node, Var};
@@ -54,7 +54,7 @@ fn fuse_norm_gradients(nodes: Vec<Selected>, graph: &Graph, outputs: &[Var], tar
     for index in 0..nodes.len() {
         let Some(Selected { node, kernel, .. }) = &nodes[index] else { continue };
         let fused = match (&node.op, kernel) {
-            (Op::GroupNormGradient(_), Kernel::GroupNorm(NormKernel::OnePass(_))) => {
+            (Op::GroupNormGradient(_), Kernel::GroupNorm(GroupNormKernel::OnePass(_))) => {
                 made[node.outputs[0].index()] = Some(index);
                 None
             }

@@ -1,7 +1,7 @@
 //! Our kernels by name; their sources are in the folder of this name.
 
 use super::arguments::*;
-use super::driver::{Device, Function, Launch, Module};
+use super::driver::{CudaDevice, CudaFunction, Launch, Module};
 use super::nvrtc;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ impl fmt::Display for OnePassVariant {
 /// Declares the kernels: the variants, the name of each in the sources, and the struct of its parameters.
 macro_rules! kernel_names {
     ($($(#[$meta:meta])* $variant:ident $({ $($field:ident: $type:ty),* })? = $name:literal, $arguments:ident;)*) => {
-        /// A kernel of ours. Numbers after the elements are how many of these a thread takes at a time.
+        /// A kernel of ours. Precision after the elements are how many of these a thread takes at a time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(super) enum KernelName {
             $($(#[$meta])* $variant $({ $($field: $type),* })?),*
@@ -138,18 +138,18 @@ kernel_names! {
     GroupNormApply = "group_norm_apply_bf16", GroupNormApplyArgs;
     GroupNormGradientSums = "group_norm_gradient_sums_bf16", GroupNormGradientSumsArgs;
     GroupNormGradientApply = "group_norm_gradient_apply_bf16", GroupNormGradientApplyArgs;
-    NormResident { variant: OnePassVariant } = "norm_resident_{variant}", NormResidentArgs;
-    NormResidentGradient { addends: usize, variant: OnePassVariant } =
-        "norm_resident_gradient_{addends}_{variant}", NormResidentGradientArgs;
+    GroupNormOnePass { variant: OnePassVariant } = "group_norm_one_pass_{variant}", GroupNormOnePassArgs;
+    GroupNormOnePassGradient { addends: usize, variant: OnePassVariant } =
+        "group_norm_one_pass_gradient_{addends}_{variant}", GroupNormOnePassGradientArgs;
     Attention { rows: usize, width: usize, channels: usize } = "attention_{rows}_{width}_{channels}", AttentionArgs;
     AttentionGradient { rows: usize, width: usize, channels: usize } =
         "attention_gradient_{rows}_{width}_{channels}", AttentionGradientArgs;
-    NarrowToWide = "narrow_to_wide", NarrowToWideArgs;
-    WideToNarrow = "wide_to_narrow", WideToNarrowArgs;
-    NarrowByWide = "narrow_by_wide", NarrowByWideArgs;
-    NarrowWeights = "narrow_weights", NarrowWeightsArgs;
-    SplitWeights = "split_weights", SplitWeightsArgs;
-    SplitConv { eights: usize } = "split_conv_{eights}", SplitConvArgs;
+    RgbConvToWide = "rgb_conv_to_wide", RgbConvToWideArgs;
+    RgbConvFromWide = "rgb_conv_from_wide", RgbConvFromWideArgs;
+    RgbConvWeightSums = "rgb_conv_weight_sums", RgbConvWeightSumsArgs;
+    RgbConvWeights = "rgb_conv_weights", RgbConvWeightsArgs;
+    F16x2Weights = "f16x2_weights", F16x2WeightsArgs;
+    ConvF16x2 { eights: usize } = "conv_f16x2_{eights}", ConvF16x2Args;
     GradientAdd = "gradient_add", GradientAddArgs;
     GradientSquares = "gradient_squares", GradientSquaresArgs;
     GradientNorm = "gradient_norm", GradientNormArgs;
@@ -177,16 +177,16 @@ impl KernelName {
 
 /// The compiled kernels.
 pub(super) struct Kernels {
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     /// Their compilation, until the first is asked for: it takes seconds, in which cuDNN can plan.
     compiling: Option<JoinHandle<Result<Vec<Vec<u8>>>>>,
     modules: Vec<Module>,
-    functions: HashMap<KernelName, Function>,
+    functions: HashMap<KernelName, CudaFunction>,
 }
 
 impl Kernels {
     /// Begins to compile the kernels, or takes them from the cache.
-    pub fn new(device: &Arc<Device>) -> Self {
+    pub fn new(device: &Arc<CudaDevice>) -> Self {
         let (device, capability) = (device.clone(), device.chip.capability);
         let compiling = Some(std::thread::spawn(move || nvrtc::cubins(capability)));
         Kernels { device, compiling, modules: Vec::new(), functions: HashMap::new() }
@@ -206,7 +206,7 @@ impl Kernels {
         Ok(Launch { kernel, function, grid, block, shared: 0, cluster: 1, arguments })
     }
 
-    fn get(&mut self, name: KernelName) -> Result<Function> {
+    fn get(&mut self, name: KernelName) -> Result<CudaFunction> {
         if let Some(function) = self.functions.get(&name) {
             return Ok(*function);
         }

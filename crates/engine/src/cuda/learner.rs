@@ -2,11 +2,11 @@
 
 use super::arguments::{RecordStepArgs, int};
 use super::driver::Buffer;
-use super::executor::Executor;
+use super::executor::CudaExecutor;
 use super::kernels::KernelName;
-use super::optim::{Accumulation, Adam};
+use super::optim::{Accumulation, DeviceAdam};
+use super::params::{DeviceParams, from_bytes};
 use super::session::Session;
-use super::weights::{DeviceParams, from_bytes};
 use crate::device::{Objective, Record};
 use crate::error::{Error, Result};
 use crate::{Params, Var, optim};
@@ -18,10 +18,10 @@ const UPDATES: u64 = 64;
 const HEAD: usize = 4;
 
 /// A step on a GPU with its weights and optimiser.
-pub(crate) struct Learner {
-    pub run: Executor,
+pub(crate) struct CudaLearner {
+    pub run: CudaExecutor,
     params: DeviceParams,
-    adam: Adam,
+    adam: DeviceAdam,
     host: Params<f32>,
     ring: Buffer,
     samples: usize,
@@ -33,20 +33,20 @@ pub(crate) struct Learner {
     waiting: Vec<u64>,
 }
 
-impl Learner {
+impl CudaLearner {
     /// Adds the update and the records to `run`'s graph, continuing from `adam`.
     pub fn new(
         session: &Arc<Session>,
-        mut run: Executor,
+        mut run: CudaExecutor,
         objective: Objective,
         host: Params<f32>,
         params: DeviceParams,
         state: &optim::Adam<f32>,
         parts: u64,
-    ) -> Result<Learner> {
+    ) -> Result<CudaLearner> {
         let waits = Accumulation { loss: Some(objective.loss), parts };
         let config = state.config.clone();
-        let adam = Adam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
+        let adam = DeviceAdam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
         adam.restore(state, &host)?;
         let samples = run.plan().shape(objective.losses).numel();
         let ring = session.device.alloc((parts * UPDATES) as usize * (HEAD + 2 * samples) * 4)?;
@@ -70,7 +70,7 @@ impl Learner {
         };
         let launch = run.launch(KernelName::RecordStep, 1, &arguments)?;
         run.append(vec![launch]);
-        Ok(Learner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
+        Ok(CudaLearner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
     }
 
     /// Launches a run. Gives records only when the ring is full.

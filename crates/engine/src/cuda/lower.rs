@@ -1,21 +1,21 @@
 //! From operations to commands: kernel launches, convolutions and matrix products with their addresses.
 
 mod attention;
+mod concat;
+pub(super) mod conv_f16x2;
 pub(super) mod convolution;
 mod elementwise;
-mod narrow;
-mod norm;
+mod group_norm;
+mod group_norm_one_pass;
 mod product;
 mod resample;
-mod resident;
-mod rows;
-pub(super) mod split;
+mod rgb_conv;
 mod sum;
 
 use super::arguments::*;
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, Cudnn};
-use super::driver::{Address, Buffer, Device, Event, Launch};
+use super::driver::{Address, Buffer, CudaDevice, Event, Launch};
 use super::kernels::{Element, KernelName, Kernels};
 use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
@@ -23,16 +23,16 @@ use crate::op::{Op, RandomKind};
 use crate::plan::Step;
 use crate::{Graph, Place, Plan, Precision, Shape, Var};
 pub(super) use attention::{OnChip, scratch as attention_scratch};
-pub(super) use narrow::Narrow;
-use norm::MaskArgs;
-pub(super) use norm::NormKernel;
+pub(super) use group_norm::GroupNormKernel;
+use group_norm::MaskArgs;
 pub(super) use product::Products;
 pub(super) use resample::Fir;
+pub(super) use rgb_conv::RgbConv;
 use std::collections::HashMap;
 use std::sync::Arc;
 pub(super) use sum::SumPlan;
 #[cfg(test)]
-pub(super) use {resident::KNOWN, split::FILTERS};
+pub(super) use {conv_f16x2::FILTERS, group_norm_one_pass::KNOWN};
 
 /// One piece of work on the stream.
 pub(super) enum Command {
@@ -45,31 +45,6 @@ pub(super) enum Command {
     Back(Event),
     /// Waits for the event that this command marks.
     Join(usize),
-}
-
-/// How numbers are stored and multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
-    /// f32 throughout, without rounding to TF32.
-    F32,
-    /// As accurate as f32, and stored so; convolutions on tensor cores, where a number is the sum of two of 11 bits.
-    /// Images beyond 65504 and weights beyond 1023 give NaN.
-    Split,
-    /// f32 in memory, TF32 in convolutions and matrix products.
-    Tf32,
-    /// Activations in bf16, sums and parameters in f32.
-    Bf16,
-}
-
-impl Numbers {
-    pub(super) fn half(self, precision: Precision) -> bool {
-        self == Numbers::Bf16 && precision == Precision::Half
-    }
-
-    /// Whether f32 may be rounded to TF32.
-    pub(super) fn tf32(self) -> bool {
-        matches!(self, Numbers::Tf32 | Numbers::Bf16)
-    }
 }
 
 /// A step's inputs and outputs.
@@ -92,14 +67,14 @@ struct Io<'a> {
 
 /// Everything the lowering needs to know.
 pub(super) struct Lowering<'a> {
-    pub device: &'a Arc<Device>,
+    pub device: &'a Arc<CudaDevice>,
     pub kernels: &'a mut Kernels,
     pub cudnn: &'a mut Cudnn,
     pub graph: &'a Graph,
     pub plan: &'a Plan,
     /// What was planned, with the kernel of each.
     pub nodes: &'a [Selected],
-    pub numbers: Numbers,
+    pub precision: Precision,
     pub arena: Address,
     pub inputs: Vec<Address>,
     pub constants: Vec<Address>,
@@ -117,7 +92,7 @@ pub(super) struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     fn half(&self, var: Var) -> bool {
-        self.numbers.half(self.graph.precision(var))
+        self.precision.half(self.graph.storage(var))
     }
 
     fn element(&self, var: Var) -> Element {
@@ -180,8 +155,8 @@ impl<'a> Lowering<'a> {
         let kernel = &self.nodes[step.node].kernel;
         match (kernel, &step.op) {
             (Kernel::Cudnn(problem), _) => self.convolution(problem, step, &io),
-            (Kernel::ConvF16x2(geometry), Op::Conv2d(op)) => self.split_conv(op, geometry, &io),
-            (Kernel::RgbConv(conv), _) => self.narrow(conv, step, &io),
+            (Kernel::ConvF16x2(geometry), Op::Conv2d(op)) => self.conv_f16x2(op, geometry, &io),
+            (Kernel::RgbConv(conv), _) => self.rgb_conv(conv, step, &io),
             (Kernel::GroupNorm(norm), Op::GroupNorm(op)) => self.group_norm(norm, &op.options, &io),
             (Kernel::GroupNorm(norm), Op::GroupNormGradient(op)) => self.group_norm_gradient(norm, op, step, &io),
             (Kernel::AttentionOnChip(cut), Op::Attention(op)) => self.attention_on_chip(cut, op.scale, &io),

@@ -48,7 +48,7 @@ macro_rules! attention {
 /// Group norm for some cuts of images; see lower/resident.rs.
 macro_rules! norm {
     ($cuts:literal) => {
-        concat!(include_str!("kernels/norm_resident.cuh"), include_str!("kernels/norm_resident.cu"), $cuts)
+        concat!(include_str!("kernels/group_norm_one_pass.cuh"), include_str!("kernels/group_norm_one_pass.cu"), $cuts)
     };
 }
 
@@ -70,8 +70,8 @@ const PROGRAMS: [&str; 12] = [
     norm!("KNOWN(8, 16, 2) KNOWN(8, 32, 2) KNOWN(8, 48, 2)"),
     norm!("KNOWN(4, 32, 3) KNOWN(4, 64, 3) KNOWN(4, 96, 3)"),
     norm!("KNOWN(2, 64, 4) KNOWN(1, 128, 4)"),
-    concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
-    concat!(include_str!("kernels/multiply.cuh"), include_str!("kernels/narrow.cu")),
+    concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/conv_f16x2.cu")),
+    concat!(include_str!("kernels/multiply.cuh"), include_str!("kernels/rgb_conv.cu")),
     attention!(64),
     attention!(128),
     attention!(256),

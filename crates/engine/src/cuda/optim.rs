@@ -2,10 +2,10 @@
 
 use super::arguments::*;
 use super::driver::{Address, Buffer};
-use super::executor::Executor;
+use super::executor::CudaExecutor;
 use super::kernels::KernelName;
+use super::params::DeviceParams;
 use super::session::Session;
-use super::weights::DeviceParams;
 use crate::error::{Error, Result};
 use crate::optim::{self, AdamConfig, Update};
 use crate::{Params, Var};
@@ -59,7 +59,7 @@ struct State {
 const _: () = assert!(size_of::<State>() == 40);
 
 /// Adam's state on the device.
-pub struct Adam {
+pub struct DeviceAdam {
     config: AdamConfig,
     state: Buffer,
     first: DeviceParams,
@@ -78,29 +78,37 @@ pub(super) struct Accumulation {
     pub parts: u64,
 }
 
-impl Adam {
+impl DeviceAdam {
     /// Appends an update of `params` by `gradients` (of the trainable parameters, in order) to `executor`'s step.
     pub fn attach(
         session: &Arc<Session>,
-        executor: &mut Executor,
+        executor: &mut CudaExecutor,
         config: AdamConfig,
         host: &Params<f32>,
         params: &DeviceParams,
         gradients: &[Var],
-    ) -> Result<Adam> {
-        Adam::accumulate(session, executor, config, host, params, gradients, Accumulation { loss: None, parts: 1 })
+    ) -> Result<DeviceAdam> {
+        DeviceAdam::accumulate(
+            session,
+            executor,
+            config,
+            host,
+            params,
+            gradients,
+            Accumulation { loss: None, parts: 1 },
+        )
     }
 
-    /// As [`Adam::attach`], where several runs make an update, or a loss must be finite.
+    /// As [`DeviceAdam::attach`], where several runs make an update, or a loss must be finite.
     pub(super) fn accumulate(
         session: &Arc<Session>,
-        executor: &mut Executor,
+        executor: &mut CudaExecutor,
         config: AdamConfig,
         host: &Params<f32>,
         params: &DeviceParams,
         gradients: &[Var],
         Accumulation { loss, parts }: Accumulation,
-    ) -> Result<Adam> {
+    ) -> Result<DeviceAdam> {
         if config.ema.len() > MOST_EMAS {
             return Err(Error::Device {
                 what: format!("{} averages were asked for", config.ema.len()),
@@ -189,7 +197,7 @@ impl Adam {
         executor.append(commands);
         let mut buffers = vec![pieces, fresh, squares];
         buffers.extend(sums.map(DeviceParams::into_values));
-        Ok(Adam { config, state, first, second, ema, _buffers: buffers })
+        Ok(DeviceAdam { config, state, first, second, ema, _buffers: buffers })
     }
 
     pub(super) fn config(&self) -> &AdamConfig {

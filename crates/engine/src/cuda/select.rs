@@ -2,27 +2,28 @@
 //!
 //! Fusion, concat elision, scratch memory and launches all match on the stored decision. This needs no GPU.
 
-use super::beside::runs_aside;
 use super::cudnn::Problem;
 use super::driver::Chip;
-use super::lower::{Fir, Narrow, NormKernel, Numbers, OnChip, Products, SumPlan, convolution, split as f16x2};
+use super::lower::{Fir, GroupNormKernel, OnChip, Products, RgbConv, SumPlan, conv_f16x2, convolution};
+use super::streams::runs_aside;
+use crate::Precision;
 use crate::cpu::conv::Geometry;
 use crate::error::Result;
 use crate::op::Op;
-use crate::views::Views;
+use crate::plan::views::Views;
 use crate::{Graph, Node, Shape, Var};
 
 /// What a graph is compiled for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
-    pub numbers: Numbers,
+    pub precision: Precision,
     pub chip: Chip,
 }
 
 impl Target {
     /// Whether a tensor is stored in bf16.
     pub fn half(&self, graph: &Graph, var: Var) -> bool {
-        self.numbers.half(graph.precision(var))
+        self.precision.half(graph.storage(var))
     }
 }
 
@@ -34,9 +35,9 @@ pub(super) enum Kernel {
     /// A convolution of f32 on tensor cores, each number as two f16.
     ConvF16x2(Geometry),
     /// A convolution from or to RGB.
-    RgbConv(Narrow),
+    RgbConv(RgbConv),
     /// A group norm or its gradient.
-    GroupNorm(NormKernel),
+    GroupNorm(GroupNormKernel),
     /// Attention with its weights in shared memory.
     AttentionOnChip(OnChip),
     /// Attention as matrix products around a softmax.
@@ -91,7 +92,7 @@ impl Selected {
                 let problem = self.problem(|var| views.pitch(var, graph));
                 workspace(&problem.expect("the kernel is cuDNN's"))?
             }
-            (Kernel::ConvF16x2(geometry), _) => f16x2::scratch(geometry),
+            (Kernel::ConvF16x2(geometry), _) => conv_f16x2::scratch(geometry),
             (Kernel::RgbConv(conv), _) => conv.scratch(),
             (Kernel::Sum(sum), _) => sum.scratch(),
             (Kernel::GroupNorm(norm), Op::GroupNormGradient(_)) => norm.gradient_scratch(shape(3)),
@@ -111,19 +112,19 @@ fn select(node: &Node, graph: &Graph, target: Target) -> Kernel {
     let half = |input: usize| target.half(graph, node.inputs[input]);
     match &node.op {
         Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {
-            if let Some(geometry) = f16x2::geometry(&node.op, &shapes, target.numbers) {
+            if let Some(geometry) = conv_f16x2::geometry(&node.op, &shapes, target.precision) {
                 return Kernel::ConvF16x2(geometry);
             }
-            match Narrow::of(&node.op, &shapes, half(0), target.chip) {
+            match RgbConv::of(&node.op, &shapes, half(0), target.chip) {
                 Some(conv) => Kernel::RgbConv(conv),
-                None => Kernel::Cudnn(convolution::problem(&node.op, &shapes, half(0), target.numbers.tf32())),
+                None => Kernel::Cudnn(convolution::problem(&node.op, &shapes, half(0), target.precision.tf32())),
             }
         }
         Op::GroupNorm(op) => {
-            Kernel::GroupNorm(NormKernel::new(shapes[0], op.options.groups, half(0), false, target.chip))
+            Kernel::GroupNorm(GroupNormKernel::new(shapes[0], op.options.groups, half(0), false, target.chip))
         }
         Op::GroupNormGradient(op) => {
-            Kernel::GroupNorm(NormKernel::new(shapes[3], op.options.groups, half(3), true, target.chip))
+            Kernel::GroupNorm(GroupNormKernel::new(shapes[3], op.options.groups, half(3), true, target.chip))
         }
         Op::Attention(_) | Op::AttentionGradient(_) => match OnChip::of(shapes[0], half(0), target.chip) {
             Some(cut) => Kernel::AttentionOnChip(cut),
@@ -140,15 +141,15 @@ fn select(node: &Node, graph: &Graph, target: Target) -> Kernel {
 mod tests {
     use super::*;
     use crate::op::{NormOptions, Window};
-    use crate::{Init, Precision};
+    use crate::{Init, Storage};
 
     const OLD: Chip = Chip { capability: (7, 5), shared: 64 << 10 };
 
     /// The kernels of a small network of images of `size` x `size`, with its gradients, by operation.
-    fn kernels(size: usize, numbers: Numbers, chip: Chip) -> Result<Vec<(&'static str, Kernel)>> {
+    fn kernels(size: usize, precision: Precision, chip: Chip) -> Result<Vec<(&'static str, Kernel)>> {
         let mut g = Graph::new();
         let image = g.input("image", [2, size, size, 3])?;
-        let image = g.cast(image, Precision::Half)?;
+        let image = g.cast(image, Storage::Half)?;
         let [first, second] = [("first", 3), ("second", 64)]
             .map(|(name, channels)| g.param(name, [64, 3, 3, channels], Init::Constant(0.1)).expect("a new name"));
         let gamma = g.param("gamma", [64], Init::Constant(1.0))?;
@@ -162,10 +163,10 @@ mod tests {
         let x = g.conv2d(x, qkv, None, Window::same(1))?;
         let x = g.reshape(x, [2, size * size / 4, 192])?;
         let x = g.attention(x, 0.1)?;
-        let x = g.cast(x, Precision::Full)?;
+        let x = g.cast(x, Storage::Full)?;
         let loss = g.sum(x)?;
         let outputs = g.parameter_gradients(loss)?;
-        let nodes = super::super::layout::order(&g, &outputs, Target { numbers, chip });
+        let nodes = super::super::compile::order(&g, &outputs, Target { precision, chip });
         Ok(nodes.into_iter().map(|selected| (selected.node.op.name(), selected.kernel)).collect())
     }
 
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn bf16_on_a_new_gpu_takes_the_kernels_made_for_it() -> Result<()> {
-        let kernels = kernels(32, Numbers::Bf16, Chip::HOPPER)?;
+        let kernels = kernels(32, Precision::Bf16, Chip::HOPPER)?;
         assert_eq!(of(&kernels, "conv2d"), ["RgbConv", "Cudnn", "Cudnn"]);
         assert_eq!(of(&kernels, "conv2d_weight_gradient"), ["Cudnn", "Cudnn", "RgbConv"]);
         assert_eq!(of(&kernels, "group_norm"), ["OnePass"]);
@@ -193,15 +194,17 @@ mod tests {
 
     #[test]
     fn other_precisions_and_old_gpus_take_the_general_kernels() -> Result<()> {
-        for (numbers, chip) in [(Numbers::F32, Chip::HOPPER), (Numbers::Tf32, Chip::HOPPER), (Numbers::F32, OLD)] {
-            let kernels = kernels(32, numbers, chip)?;
+        for (precision, chip) in
+            [(Precision::F32, Chip::HOPPER), (Precision::Tf32, Chip::HOPPER), (Precision::F32, OLD)]
+        {
+            let kernels = kernels(32, precision, chip)?;
             assert_eq!(of(&kernels, "conv2d"), ["Cudnn"; 3]);
             assert_eq!(of(&kernels, "group_norm"), ["Slices"]);
             assert_eq!(of(&kernels, "resample"), ["Only", "Only"]);
             assert_eq!(of(&kernels, "attention"), ["AttentionProducts"]);
         }
         // 16 channels at a time are what the kernel for halves takes.
-        assert_eq!(of(&kernels(32, Numbers::Split, Chip::HOPPER)?, "conv2d"), ["Cudnn", "ConvF16x2", "ConvF16x2"]);
+        assert_eq!(of(&kernels(32, Precision::F16x2, Chip::HOPPER)?, "conv2d"), ["Cudnn", "ConvF16x2", "ConvF16x2"]);
         Ok(())
     }
 
@@ -209,7 +212,7 @@ mod tests {
     fn a_decision_holds_for_every_pass_that_asks_for_it() -> Result<()> {
         // A norm that one pass computes forward is computed so backward, or parts of joined channels could not be read.
         for size in [8, 16, 32, 64] {
-            let kernels = kernels(size, Numbers::Bf16, Chip::HOPPER)?;
+            let kernels = kernels(size, Precision::Bf16, Chip::HOPPER)?;
             assert_eq!(of(&kernels, "group_norm"), of(&kernels, "group_norm_gradient"), "{size}");
         }
         Ok(())

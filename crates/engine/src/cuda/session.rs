@@ -2,7 +2,7 @@
 
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
-use super::driver::Device;
+use super::driver::CudaDevice;
 use super::kernels::Kernels;
 use super::nvrtc;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 /// A device with its libraries and kernels, shared by the executors on it.
 pub struct Session {
     /// The GPU.
-    pub device: Arc<Device>,
+    pub device: Arc<CudaDevice>,
     pub(super) libraries: Mutex<Libraries>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Libraries {
 impl Session {
     /// Opens GPU number `ordinal` with its libraries, and begins to compile the kernels or to take them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
-        let device = Device::open(ordinal)?;
+        let device = CudaDevice::open(ordinal)?;
         // What cannot work is said here; the rest is compiled while other things are prepared.
         nvrtc::check(device.chip.capability)?;
         let kernels = Kernels::new(&device);
@@ -45,8 +45,8 @@ impl Session {
         let names = [
             super::driver::Driver::get().map(|t| &t.library),
             nvrtc::Nvrtc::get().map(|t| &t.library),
-            super::cublas::Library::get().map(|t| &t.library),
-            super::cudnn::Library::get().map(|t| &t.library),
+            super::cublas::CublasFunctions::get().map(|t| &t.library),
+            super::cudnn::CudnnFunctions::get().map(|t| &t.library),
         ];
         names.into_iter().flatten().map(|library| library.name.as_str()).collect()
     }

@@ -1,11 +1,11 @@
 //! A training step on a device: forward, backward, and the optimiser's update.
 
 use super::Device;
-use crate::cuda::{self, DeviceParams, Numbers};
+use crate::cuda::{self, DeviceParams};
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Var, cpu};
 use std::sync::Arc;
 
 /// What is learnt from in a graph.
@@ -46,7 +46,7 @@ pub struct Learner {
 #[allow(clippy::large_enum_variant)]
 enum On {
     Cpu(OnCpu),
-    Cuda(cuda::Learner),
+    Cuda(cuda::CudaLearner),
 }
 
 struct OnCpu {
@@ -72,7 +72,7 @@ impl Learner {
         objective: Objective,
         params: Params<f32>,
         adam: Adam<f32>,
-        numbers: Numbers,
+        precision: Precision,
         seed: u64,
         accumulate: u64,
     ) -> Result<Learner> {
@@ -89,8 +89,8 @@ impl Learner {
             }
             Device::Cuda(session) => {
                 let values = DeviceParams::new(session, &params)?;
-                let run = cuda::Executor::new(session, graph, &outputs, &values, numbers, seed)?;
-                On::Cuda(cuda::Learner::new(session, run, objective, params, values, &adam, accumulate.max(1))?)
+                let run = cuda::CudaExecutor::new(session, graph, &outputs, &values, precision, seed)?;
+                On::Cuda(cuda::CudaLearner::new(session, run, objective, params, values, &adam, accumulate.max(1))?)
             }
         };
         Ok(Learner { on, records: vec![] })
@@ -209,7 +209,7 @@ mod tests {
         let config = AdamConfig { rate: 0.1, warmup: 0, clip: None, ema: vec![0.5], ..AdamConfig::default() };
         let adam = Adam::new(config, &params);
         let objective = Objective { loss, losses, times: t, gradients: &gradients };
-        Learner::new(&Device::Cpu, &g, objective, params, adam, Numbers::F32, 0, accumulate).unwrap()
+        Learner::new(&Device::Cpu, &g, objective, params, adam, Precision::F32, 0, accumulate).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Call, Mask, Operation, expect_same};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, Shape, Storage, Var};
 use rayon::prelude::*;
 
 /// `gamma (x - mean) / sqrt(variance + epsilon) + beta` over groups of channels, then SiLU if asked for.
@@ -106,8 +106,8 @@ impl Operation for GroupNorm {
         Ok(vec![inputs[0].clone(), statistics.clone(), statistics])
     }
 
-    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
-        vec![inputs[0], Precision::Full, Precision::Full]
+    fn storages(&self, inputs: &[Storage], _: usize) -> Vec<Storage> {
+        vec![inputs[0], Storage::Full, Storage::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -232,13 +232,13 @@ impl Operation for GroupNormGradient {
         Ok(outputs)
     }
 
-    fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
-        let mut precisions = vec![Precision::Full; outputs];
-        precisions[0] = inputs[3];
+    fn storages(&self, inputs: &[Storage], outputs: usize) -> Vec<Storage> {
+        let mut storages = vec![Storage::Full; outputs];
+        storages[0] = inputs[3];
         if self.split.is_some() {
-            precisions[outputs - 1] = inputs[3];
+            storages[outputs - 1] = inputs[3];
         }
-        precisions
+        storages
     }
 
     fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {

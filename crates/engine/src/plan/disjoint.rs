@@ -4,13 +4,13 @@ use super::{Place, Plan};
 use crate::Var;
 use crate::error::{Error, Result};
 use crate::op::Op;
-use crate::views::View;
+use crate::plan::views::ChannelView;
 
 /// A tensor's place in the arena, which it may share with others of the same whole.
 struct Span {
     from: usize,
     to: usize,
-    view: Option<View>,
+    view: Option<ChannelView>,
     width: usize,
 }
 

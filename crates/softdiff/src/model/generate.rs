@@ -5,7 +5,7 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Point, Result, Sampler, Sampling, Stage, sample};
 use rayon::prelude::*;
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::{Device, Params};
 
 /// What to make images with.
@@ -57,8 +57,8 @@ impl Model {
     }
 
     /// Its network on a device.
-    pub fn denoiser(&self, device: &Device, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
-        NetworkDenoiser::new(device, self.predictor(), batch, numbers)
+    pub fn denoiser(&self, device: &Device, batch: usize, precision: Precision) -> Result<NetworkDenoiser> {
+        NetworkDenoiser::new(device, self.predictor(), batch, precision)
     }
 
     /// Its network with its weights, and how to read it.
@@ -92,14 +92,14 @@ impl Generator {
         device: &Device,
         predictor: Predictor<'_>,
         generation: &Generation<'_>,
-        numbers: Numbers,
+        precision: Precision,
     ) -> Result<Generator> {
         let Generation { path, sampler, sampling, batch, .. } = *generation;
         let batch = batch.max(1);
         let by = if device.is_gpu() && has_blend(path, sampler)? {
-            By::Graph(GraphSampler::new(device, predictor, sampling, batch, numbers)?)
+            By::Graph(GraphSampler::new(device, predictor, sampling, batch, precision)?)
         } else {
-            By::Loop(NetworkDenoiser::new(device, predictor, batch, numbers)?)
+            By::Loop(NetworkDenoiser::new(device, predictor, batch, precision)?)
         };
         Ok(Generator { by, made: 0 })
     }

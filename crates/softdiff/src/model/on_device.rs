@@ -7,7 +7,7 @@ use crate::objective::{Prediction, TimeVars};
 use crate::path::Path;
 use crate::sampler::run::noise;
 use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl GraphSampler {
         predictor: Predictor<'_>,
         sampling: &Sampling,
         batch: usize,
-        numbers: Numbers,
+        precision: Precision,
     ) -> Result<GraphSampler> {
         let Predictor { network, params, prediction, condition, path } = predictor;
         sampling.check()?;
@@ -81,7 +81,7 @@ impl GraphSampler {
         let remaining = g.mul(residual, kept)?;
         let added = g.mul(eta, fresh)?;
         let next = g.combine(&[(1.0, target), (1.0, remaining), (1.0, added)])?;
-        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
+        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, precision, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
         let sees_mask = network.mask_channel;

@@ -175,7 +175,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Epilogue, Kind, Pitches};
+    use super::super::{ConvEpilogue, ConvPass, Pitches};
     use super::*;
     use crate::cpu::conv::Axis;
 
@@ -191,15 +191,15 @@ mod tests {
         assert!(!suits(&geometry(2, 128)));
     }
 
-    fn problem(epilogue: Option<Epilogue>, pitches: Pitches) -> Problem {
+    fn problem(epilogue: Option<ConvEpilogue>, pitches: Pitches) -> Problem {
         let geometry = geometry(32, 128);
-        Problem { kind: Kind::Forward, geometry, pitches, half: true, tf32: true, scale: 1.0, epilogue }
+        Problem { kind: ConvPass::Forward, geometry, pitches, half: true, tf32: true, scale: 1.0, epilogue }
     }
 
     #[test]
     fn every_epilogue_has_a_choice_of_its_own() {
         let key = |epilogue| problem(epilogue, Pitches::dense(&geometry(32, 128))).key();
-        let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| Epilogue { residual, scale });
+        let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| ConvEpilogue { residual, scale });
         let mut keys: Vec<String> = ends.into_iter().map(Some).chain([None]).map(key).collect();
         keys.sort();
         keys.dedup();
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn parts_of_other_tensors_have_choices_of_their_own() {
         let dense = Pitches::dense(&geometry(32, 128));
-        let (bias, added) = (Epilogue { residual: false, scale: 1.0 }, Epilogue { residual: true, scale: 1.0 });
+        let (bias, added) = (ConvEpilogue { residual: false, scale: 1.0 }, ConvEpilogue { residual: true, scale: 1.0 });
         // Without parts it is what it was before there were any: choices on disk stay good.
         assert_eq!(problem(Some(added), dense).key(), "fprop-bf16-n128-32k3s1p1x32k3s1p1-128to128-a1-brs1");
         let apart = Pitches { x: 256, y: 384, residual: 512 };

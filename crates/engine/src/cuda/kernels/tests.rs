@@ -18,11 +18,11 @@ fn all() -> Vec<KernelName> {
         GroupNormApply,
         GroupNormGradientSums,
         GroupNormGradientApply,
-        NarrowToWide,
-        WideToNarrow,
-        NarrowByWide,
-        NarrowWeights,
-        SplitWeights,
+        RgbConvToWide,
+        RgbConvFromWide,
+        RgbConvWeightSums,
+        RgbConvWeights,
+        F16x2Weights,
         GradientAdd,
         GradientSquares,
         GradientNorm,
@@ -64,20 +64,20 @@ fn all() -> Vec<KernelName> {
     all.extend([CopyUnit::U16, CopyUnit::U32, CopyUnit::Sixteen].map(|unit| JoinRows { unit }));
     for packs in [1, 2, 4, 8] {
         let variant = OnePassVariant { packs, slice: None };
-        all.push(NormResident { variant });
-        all.extend([0, 3].map(|addends| NormResidentGradient { addends, variant }));
+        all.push(GroupNormOnePass { variant });
+        all.extend([0, 3].map(|addends| GroupNormOnePassGradient { addends, variant }));
     }
     for (packs, slice) in super::super::lower::KNOWN {
         let variant = OnePassVariant { packs, slice: Some(slice) };
-        all.push(NormResident { variant });
-        all.extend([0, 1, 2].map(|addends| NormResidentGradient { addends, variant }));
+        all.push(GroupNormOnePass { variant });
+        all.extend([0, 1, 2].map(|addends| GroupNormOnePassGradient { addends, variant }));
     }
     for channels in [64, 128, 256] {
         for (rows, width) in [(64, 64), (64, 256), (128, 256)] {
             all.extend([Attention { rows, width, channels }, AttentionGradient { rows, width, channels }]);
         }
     }
-    all.extend(super::super::lower::FILTERS.map(|filters| SplitConv { eights: filters / 8 }));
+    all.extend(super::super::lower::FILTERS.map(|filters| ConvF16x2 { eights: filters / 8 }));
     all
 }
 

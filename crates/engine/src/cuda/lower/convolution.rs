@@ -3,7 +3,7 @@
 use super::{Command, Io, Lowering, pack_of};
 use crate::cpu::conv::Geometry;
 use crate::cuda::arguments::*;
-use crate::cuda::cudnn::{ConvPlan, Epilogue, Kind, Pitches, Problem, suits};
+use crate::cuda::cudnn::{ConvEpilogue, ConvPass, ConvPlan, Pitches, Problem, suits};
 use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Op;
@@ -12,11 +12,11 @@ use crate::{Node, Shape, Var};
 use std::sync::Arc;
 
 /// What a convolution computes, and its geometry.
-pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> (Kind, Geometry) {
+pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> (ConvPass, Geometry) {
     match op {
-        Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
-        Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
-        Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
+        Op::Conv2d(op) => (ConvPass::Forward, op.window.known(shapes[0], shapes[1])),
+        Op::Conv2dInputGradient(op) => (ConvPass::InputGradient, op.window.known(&op.image, shapes[1])),
+        Op::Conv2dWeightGradient(op) => (ConvPass::WeightGradient, op.window.known(shapes[0], &op.weight)),
         op => unreachable!("{} is no convolution", op.name()),
     }
 }
@@ -32,7 +32,7 @@ pub(in crate::cuda) fn problem(op: &Op, shapes: &[&Shape], half: bool, tf32: boo
     };
     let epilogue = match op {
         Op::Conv2d(op) if half && op.bias && !op.rectified && suits(&geometry) => {
-            Some(Epilogue { residual: op.residual, scale: op.scale as f32 })
+            Some(ConvEpilogue { residual: op.residual, scale: op.scale as f32 })
         }
         _ => None,
     };
@@ -43,7 +43,7 @@ pub(in crate::cuda) fn problem(op: &Op, shapes: &[&Shape], half: bool, tf32: boo
 /// tensor.
 pub(in crate::cuda) fn with_pitches(problem: &Problem, node: &Node, pitch: impl Fn(Var) -> usize) -> Problem {
     let mut problem = *problem;
-    if problem.kind != Kind::InputGradient {
+    if problem.kind != ConvPass::InputGradient {
         problem.pitches.x = pitch(node.inputs[0]);
     }
     if let Op::Conv2d(op) = &node.op {
@@ -62,9 +62,9 @@ impl Lowering<'_> {
         let (element, half, n, scratch) = (*element, *half, *n, *scratch);
         let plan: Arc<ConvPlan> = self.cudnn.plan(problem)?;
         let addresses = match problem.kind {
-            Kind::Forward => [ins[0], self.weight(step, half)?, outs[0]],
-            Kind::InputGradient => [outs[0], self.weight(step, half)?, ins[0]],
-            Kind::WeightGradient => [ins[0], outs[0], ins[1]],
+            ConvPass::Forward => [ins[0], self.weight(step, half)?, outs[0]],
+            ConvPass::InputGradient => [outs[0], self.weight(step, half)?, ins[0]],
+            ConvPass::WeightGradient => [ins[0], outs[0], ins[1]],
         };
         let (bias, residual) = match &step.op {
             Op::Conv2d(op) => (if op.bias { ins[2] } else { 0 }, if op.residual { ins[ins.len() - 1] } else { 0 }),

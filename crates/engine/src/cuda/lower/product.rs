@@ -58,7 +58,7 @@ impl Lowering<'_> {
     /// A batch of products, where an operand may be repeated.
     pub(super) fn matmul(&mut self, products: &Products, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
         let Io { ins, outs, half, .. } = io;
-        let (half, tf32) = (*half, self.numbers.tf32());
+        let (half, tf32) = (*half, self.precision.tf32());
         if self.half(step.inputs[1]) != half {
             return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
         }
@@ -140,7 +140,7 @@ impl Lowering<'_> {
         let pitches = [a.1, b.1, out.1];
         let rows = [if transpose[0] { k } else { m }, if transpose[1] { n } else { k }, m];
         let strides = std::array::from_fn(|i| rows[i] * pitches[i]);
-        let tf32 = self.numbers.tf32();
+        let tf32 = self.precision.tf32();
         self.commands.push(Command::Product(Gemm {
             m,
             n,

@@ -2,9 +2,9 @@
 
 use super::{Io, Lowering};
 use crate::cuda::arguments::*;
-use crate::cuda::beside::SMALL;
 use crate::cuda::driver::Address;
 use crate::cuda::kernels::{Element, KernelName};
+use crate::cuda::streams::SMALL;
 use crate::error::Result;
 
 /// How a sum over the middle of `[outer, middle, inner]` is cut into blocks.

@@ -3,18 +3,10 @@
 use super::UNLIMITED;
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
+use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
 
-/// The numbers of the network's activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrainPrecision {
-    /// 32-bit floats.
-    F32,
-    /// bfloat16 activations where the device has them; weights and sums stay f32.
-    Bf16,
-}
-
-const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), ("bf16", TrainPrecision::Bf16)];
+const PRECISIONS: [(&str, Precision); 2] = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
 
 /// `[train]`. Defaults are the paper's.
 ///
@@ -44,7 +36,7 @@ pub struct TrainSection {
     pub accumulate: usize,
     pub recompute: bool,
     pub stratified: bool,
-    pub precision: TrainPrecision,
+    pub precision: Precision,
     pub rate: f64,
     pub beta1: f64,
     pub beta2: f64,
@@ -67,7 +59,7 @@ impl Default for TrainSection {
             accumulate: 1,
             recompute: false,
             stratified: false,
-            precision: TrainPrecision::Bf16,
+            precision: Precision::Bf16,
             rate,
             beta1,
             beta2,

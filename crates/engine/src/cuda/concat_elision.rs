@@ -4,10 +4,10 @@
 mod tests;
 
 use super::cudnn::Problem;
-use super::lower::NormKernel;
+use super::lower::GroupNormKernel;
 use super::select::{Kernel, Selected, Target};
 use crate::op::Op;
-use crate::views::{View, Views, parts};
+use crate::plan::views::{ChannelView, Views, parts};
 use crate::{Graph, Var};
 
 /// The parts that lie in what they are joined to: their producer can write, and all their readers can read, pixels that
@@ -40,7 +40,7 @@ pub(super) fn find(nodes: &[Selected], graph: &Graph, outputs: &[Var], target: T
         for (part, first) in parts(node, graph) {
             let once = node.inputs.iter().filter(|&&other| other == part).count() == 1;
             if suits[part.index()] && once && views.get(part).is_none() {
-                views.insert(part, View { whole: node.outputs[0], first });
+                views.insert(part, ChannelView { whole: node.outputs[0], first });
             }
         }
     }
@@ -68,8 +68,8 @@ fn reads_apart(Selected { node, kernel, .. }: &Selected, at: usize) -> bool {
             at == 0 && matches!(kernel, Kernel::Cudnn(_)) || op.residual && at == node.inputs.len() - 1
         }
         (Op::Conv2dWeightGradient(_), Kernel::Cudnn(_)) => at == 0,
-        (Op::GroupNorm(_), Kernel::GroupNorm(NormKernel::OnePass(_))) => at == 0,
-        (Op::GroupNormGradient(_), Kernel::GroupNorm(NormKernel::OnePass(_))) => at == 3,
+        (Op::GroupNorm(_), Kernel::GroupNorm(GroupNormKernel::OnePass(_))) => at == 0,
+        (Op::GroupNormGradient(_), Kernel::GroupNorm(GroupNormKernel::OnePass(_))) => at == 3,
         (Op::Resample(_) | Op::Concat(_), _) => true,
         _ => false,
     }

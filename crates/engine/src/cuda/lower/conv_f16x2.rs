@@ -1,6 +1,7 @@
-//! Convolutions of f32 on tensor cores, in halves (kernels/split.cu).
+//! Convolutions of f32 on tensor cores, in halves (kernels/conv_f16x2.cu).
 
-use super::{Io, Lowering, Numbers};
+use super::{Io, Lowering};
+use crate::Precision;
 use crate::Shape;
 use crate::cpu::conv::Geometry;
 use crate::cuda::arguments::*;
@@ -14,9 +15,9 @@ const PIXELS: usize = 128;
 pub(in crate::cuda) const FILTERS: [usize; 4] = [96, 64, 48, 32];
 
 /// The geometry of a convolution that the kernels take: whole steps of 16 channels, a plain end.
-pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], numbers: Numbers) -> Option<Geometry> {
+pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], precision: Precision) -> Option<Geometry> {
     let Op::Conv2d(op) = op else { return None };
-    if numbers != Numbers::Split || op.residual || op.scale != 1.0 {
+    if precision != Precision::F16x2 || op.residual || op.scale != 1.0 {
         return None;
     }
     let geometry = op.window.known(shapes[0], shapes[1]);
@@ -34,10 +35,10 @@ fn weights(g: &Geometry) -> usize {
 
 impl Lowering<'_> {
     /// The weight into its halves, then the convolution with bias and rectifier.
-    pub(super) fn split_conv(&mut self, op: &Conv2d, g: &Geometry, io: &Io) -> Result<()> {
+    pub(super) fn conv_f16x2(&mut self, op: &Conv2d, g: &Geometry, io: &Io) -> Result<()> {
         let fours = weights(g) / 4;
-        let arguments = SplitWeightsArgs { out: io.scratch, weight: io.ins[1], fours: long(fours) };
-        self.each(KernelName::SplitWeights, fours, &arguments)?;
+        let arguments = F16x2WeightsArgs { out: io.scratch, weight: io.ins[1], fours: long(fours) };
+        self.each(KernelName::F16x2Weights, fours, &arguments)?;
         // A block costs its filters, and as much as some 32 more for its pixels.
         let cost = |block: usize| g.filters.div_ceil(block) * (block + 32);
         let block = FILTERS
@@ -47,7 +48,7 @@ impl Lowering<'_> {
         let pixels = g.batch * g.rows.output * g.cols.output;
         let blocks = pixels.div_ceil(PIXELS) * g.filters.div_ceil(block);
         let (rows, cols) = (&g.rows, &g.cols);
-        let arguments = SplitConvArgs {
+        let arguments = ConvF16x2Args {
             y: io.outs[0],
             x: io.ins[0],
             weight: io.scratch,
@@ -64,6 +65,6 @@ impl Lowering<'_> {
             pad: [rows.pad, cols.pad].map(int),
             relu: op.rectified.into(),
         };
-        self.launch(KernelName::SplitConv { eights: block / 8 }, [blocks, 1, 1], [PIXELS, 1, 1], 0, &arguments)
+        self.launch(KernelName::ConvF16x2 { eights: block / 8 }, [blocks, 1, 1], [PIXELS, 1, 1], 0, &arguments)
     }
 }

@@ -15,7 +15,7 @@ const REPEATS: usize = 8;
 impl Session {
     /// Floating-point operations per second of a bf16 product of random numbers, and bytes read and written per second
     /// of a copy.
-    pub fn ceilings(&self) -> Result<(f64, f64)> {
+    pub fn roofline(&self) -> Result<(f64, f64)> {
         let device = &self.device;
         let (from, to) = (device.alloc(COPY)?, device.alloc(COPY)?);
         let mut libraries = self.lock();

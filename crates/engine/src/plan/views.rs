@@ -6,17 +6,17 @@ use std::collections::HashMap;
 
 /// Where a part lies: in which tensor, and from which channel on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct View {
+pub(crate) struct ChannelView {
     pub whole: Var,
     pub first: usize,
 }
 
 /// The parts that lie in others. No whole is itself a part.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Views(HashMap<Var, View>);
+pub(crate) struct Views(HashMap<Var, ChannelView>);
 
 impl Views {
-    pub fn insert(&mut self, part: Var, view: View) {
+    pub fn insert(&mut self, part: Var, view: ChannelView) {
         self.0.insert(part, view);
     }
 
@@ -24,12 +24,12 @@ impl Views {
         self.0.remove(&part);
     }
 
-    pub fn get(&self, part: Var) -> Option<View> {
+    pub fn get(&self, part: Var) -> Option<ChannelView> {
         self.0.get(&part).copied()
     }
 
     #[cfg(test)]
-    pub fn iter(&self) -> impl Iterator<Item = (Var, View)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Var, ChannelView)> {
         self.0.iter().map(|(&part, &view)| (part, view))
     }
 
@@ -47,7 +47,7 @@ impl Views {
     pub fn joined(&self, node: &Node, graph: &Graph) -> Option<Var> {
         let Op::Concat(_) = node.op else { return None };
         let whole = self.get(*node.inputs.first()?)?.whole;
-        parts(node, graph).all(|(part, first)| self.get(part) == Some(View { whole, first })).then_some(whole)
+        parts(node, graph).all(|(part, first)| self.get(part) == Some(ChannelView { whole, first })).then_some(whole)
     }
 }
 

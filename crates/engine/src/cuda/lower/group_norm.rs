@@ -1,7 +1,7 @@
-//! Group norm: resident in registers (kernels/norm_resident.cu), else by slices of channels, by chunks of pixels, or for
+//! Group norm: resident in registers (kernels/group_norm_one_pass.cu), else by slices of channels, by chunks of pixels, or for
 //! any shape (kernels/group_norm.cu).
 
-use super::resident::Resident;
+use super::group_norm_one_pass::OnePass;
 use super::{Io, Lowering};
 use crate::Shape;
 use crate::cuda::arguments::*;
@@ -14,9 +14,9 @@ use crate::plan::Step;
 
 /// How a group norm or its gradient is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::cuda) enum NormKernel {
+pub(in crate::cuda) enum GroupNormKernel {
     /// In one pass, with a slice of an image's channels in registers.
-    OnePass(Resident),
+    OnePass(OnePass),
     /// By so many chunks of pixels.
     Chunks(usize),
     /// By slices of channels.
@@ -25,23 +25,23 @@ pub(in crate::cuda) enum NormKernel {
     AnyShape,
 }
 
-impl NormKernel {
+impl GroupNormKernel {
     /// For images `x`, in bf16 if `half`. The forward pass and the gradient have one pass for the same images.
-    pub fn new(x: &Shape, groups: usize, half: bool, gradient: bool, chip: Chip) -> NormKernel {
+    pub fn new(x: &Shape, groups: usize, half: bool, gradient: bool, chip: Chip) -> GroupNormKernel {
         if half {
-            if let Some(cut) = Resident::of(x, groups, gradient, chip.capability) {
-                return NormKernel::OnePass(cut);
+            if let Some(cut) = OnePass::of(x, groups, gradient, chip.capability) {
+                return GroupNormKernel::OnePass(cut);
             }
             if let Some(chunks) = chunks(x) {
-                return NormKernel::Chunks(chunks);
+                return GroupNormKernel::Chunks(chunks);
             }
         }
         let (pixels, channels) = cut(x);
-        Slice::new(pixels, channels, channels / groups).map_or(NormKernel::AnyShape, NormKernel::Slices)
+        Slice::new(pixels, channels, channels / groups).map_or(GroupNormKernel::AnyShape, GroupNormKernel::Slices)
     }
 
     fn chunks(&self) -> usize {
-        if let NormKernel::Chunks(chunks) = self { *chunks } else { 0 }
+        if let GroupNormKernel::Chunks(chunks) = self { *chunks } else { 0 }
     }
 
     /// Bytes for the sums of the chunks.
@@ -52,7 +52,7 @@ impl NormKernel {
     /// Bytes for the sums of images and of the chunks.
     pub fn gradient_scratch(&self, x: &Shape) -> usize {
         match self {
-            NormKernel::OnePass(_) => 0,
+            GroupNormKernel::OnePass(_) => 0,
             kernel => (2 + 3 * kernel.chunks()) * x[0] * cut(x).1 * 4,
         }
     }
@@ -67,7 +67,7 @@ fn chunks(x: &Shape) -> Option<usize> {
 impl Lowering<'_> {
     /// `y`, mean and inverse deviation.
     #[rustfmt::skip] // arguments in lines
-    pub(super) fn group_norm(&mut self, kernel: &NormKernel, options: &NormOptions, io: &Io) -> Result<()> {
+    pub(super) fn group_norm(&mut self, kernel: &GroupNormKernel, options: &NormOptions, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, element, half, .. } = io;
         let (element, half, [y, mean, inverse]) = (*element, *half, [outs[0], outs[1], outs[2]]);
         let (pixels, channels) = cut(shapes[0]);
@@ -77,8 +77,8 @@ impl Lowering<'_> {
         let (epsilon, silu) = (options.epsilon as f32, i32::from(options.silu));
         let [pixels, all, per] = [pixels, channels, per_group].map(int);
         match kernel {
-            NormKernel::OnePass(cut) => self.resident_norm(cut, options, io),
-            NormKernel::Chunks(chunks) => {
+            GroupNormKernel::OnePass(cut) => self.one_pass_norm(cut, options, io),
+            GroupNormKernel::Chunks(chunks) => {
                 let (grid, block) = ([channels.div_ceil(64), *chunks, batch], [8, 32, 1]);
                 let (sums, chunks) = (io.scratch, int(*chunks));
                 let arguments = GroupNormSumsArgs { sums, x, shift, pixels, channels: all, chunks };
@@ -89,7 +89,7 @@ impl Lowering<'_> {
                 };
                 self.launch(KernelName::GroupNormApply, grid, block, 2 * (64 + 2 * per_group) * 4, &arguments)
             }
-            NormKernel::Slices(slice) => {
+            GroupNormKernel::Slices(slice) => {
                 let arguments = GroupNormArgs {
                     y, mean, inverse, x, gamma, beta, shift, pixels, channels: all, slice: int(slice.slice),
                     per_group: per, epsilon, silu, threshold, purpose, kept, seed, step,
@@ -97,7 +97,7 @@ impl Lowering<'_> {
                 let packs = if slice.repeats <= 1 { 1 } else if slice.repeats <= 4 || !half { 4 } else { 8 };
                 self.launch_slices(KernelName::GroupNorm { element, kept: packs }, slice, [channels, batch], &arguments)
             }
-            NormKernel::AnyShape => {
+            GroupNormKernel::AnyShape => {
                 let arguments = GroupNormAnyArgs {
                     y, mean, inverse, x, gamma, beta, shift, pixels, channels: all, per_group: per, epsilon, silu,
                     threshold, purpose, kept, seed, step,
@@ -112,7 +112,7 @@ impl Lowering<'_> {
     #[rustfmt::skip] // arguments in lines
     pub(super) fn group_norm_gradient(
         &mut self,
-        kernel: &NormKernel,
+        kernel: &GroupNormKernel,
         op: &GroupNormGradient,
         step: &Step,
         io: &Io,
@@ -129,8 +129,8 @@ impl Lowering<'_> {
         let silu = i32::from(options.silu);
         let [pixels, all, per] = [pixels, channels, per_group].map(int);
         match kernel {
-            NormKernel::OnePass(cut) => return self.resident_norm_gradient(cut, op, io),
-            NormKernel::Chunks(chunks) => {
+            GroupNormKernel::OnePass(cut) => return self.one_pass_norm_gradient(cut, op, io),
+            GroupNormKernel::Chunks(chunks) => {
                 let (grid, block) = ([channels.div_ceil(64), *chunks, batch], [8, 32, 1]);
                 let (sums, chunks) = (scratch + (2 * batch * channels * 4) as u64, int(*chunks));
                 let arguments = GroupNormGradientSumsArgs {
@@ -145,7 +145,7 @@ impl Lowering<'_> {
                 let shared = 3 * (64 + 2 * per_group) * 4;
                 self.launch(KernelName::GroupNormGradientApply, grid, block, shared, &arguments)?;
             }
-            NormKernel::Slices(slice) => {
+            GroupNormKernel::Slices(slice) => {
                 let arguments = GroupNormGradientArgs {
                     dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, slice: int(slice.slice), per_group: per,
                     silu, threshold, purpose, kept, seed, step,
@@ -154,7 +154,7 @@ impl Lowering<'_> {
                 let kernel = KernelName::GroupNormGradient { element, kept: packs };
                 self.launch_slices(kernel, slice, [channels, batch], &arguments)?;
             }
-            NormKernel::AnyShape => {
+            GroupNormKernel::AnyShape => {
                 let arguments = GroupNormGradientAnyArgs {
                     dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, per_group: per, silu, threshold,
                     purpose, kept, seed, step,

@@ -2,8 +2,8 @@
 //! other is read.
 
 use super::arguments::{GatherPicturesArgs, TakePicturesArgs};
-use super::driver::{Address, Buffer, Device, Event, Pinned};
-use super::executor::Executor;
+use super::driver::{Address, Buffer, CudaDevice, Event, Pinned};
+use super::executor::CudaExecutor;
 use super::kernels::KernelName;
 use crate::error::Result;
 use crate::shuffle::Shuffled;
@@ -14,7 +14,7 @@ const RUNS: u64 = 16;
 
 /// What is to be done for a run before it is enqueued. Shards are known by the half of the memory they are in.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
+enum ShardAction {
     /// Wait until nothing is under way.
     Settle,
     /// Send the pictures of a run.
@@ -29,30 +29,30 @@ enum Act {
 
 /// What to do before run number `run`, when the pictures of all runs before `next` were sent: afterwards those of this
 /// run and of the `runs` that follow are.
-fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<Act> {
+fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<ShardAction> {
     let (ahead, half) = (run + runs, |run: u64| (run / runs % 2) as usize);
     let mut acts = Vec::new();
     if next != Some(ahead) {
         // The first run, or one out of turn.
-        acts.push(Act::Settle);
-        acts.extend((run..ahead).map(Act::Send));
-        acts.push(Act::Settle);
+        acts.push(ShardAction::Settle);
+        acts.extend((run..ahead).map(ShardAction::Send));
+        acts.push(ShardAction::Settle);
     } else if run.is_multiple_of(runs) {
-        acts.push(Act::Await(half(run)));
+        acts.push(ShardAction::Await(half(run)));
     }
     if ahead.is_multiple_of(runs) {
-        acts.push(Act::Free(half(ahead)));
+        acts.push(ShardAction::Free(half(ahead)));
     }
-    acts.push(Act::Send(ahead));
+    acts.push(ShardAction::Send(ahead));
     if (ahead + 1).is_multiple_of(runs) {
-        acts.push(Act::Sent(half(ahead)));
+        acts.push(ShardAction::Sent(half(ahead)));
     }
     acts
 }
 
 /// Pictures on their way from the host, in the order of the runs.
 pub(super) struct Shards {
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     pictures: Arc<Vec<u8>>,
     order: Shuffled,
     batch: usize,
@@ -66,7 +66,13 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    fn new(device: &Arc<Device>, pictures: &Arc<Vec<u8>>, order: &Shuffled, batch: usize, runs: u64) -> Result<Shards> {
+    fn new(
+        device: &Arc<CudaDevice>,
+        pictures: &Arc<Vec<u8>>,
+        order: &Shuffled,
+        batch: usize,
+        runs: u64,
+    ) -> Result<Shards> {
         let bytes = 2 * runs as usize * batch * order.picture_size;
         Ok(Shards {
             device: device.clone(),
@@ -84,21 +90,21 @@ impl Shards {
 
     /// Sees to it that run number `run`, which is enqueued next, finds its pictures.
     pub fn supply(&mut self, run: u64) -> Result<()> {
-        let Device { stream, copies, .. } = *self.device;
+        let CudaDevice { stream, copies, .. } = *self.device;
         for act in acts(run, self.next, self.runs) {
             match act {
-                Act::Settle => {
+                ShardAction::Settle => {
                     self.device.synchronize()?;
                     self.device.synchronize_copies()?;
                 }
-                Act::Send(run) => self.send(run)?,
-                Act::Await(half) => self.sent[half].wait(stream)?,
-                Act::Free(half) => {
+                ShardAction::Send(run) => self.send(run)?,
+                ShardAction::Await(half) => self.sent[half].wait(stream)?,
+                ShardAction::Free(half) => {
                     self.sent[half].synchronize()?;
                     self.read.record(stream)?;
                     self.read.wait(copies)?;
                 }
-                Act::Sent(half) => self.sent[half].record(copies)?,
+                ShardAction::Sent(half) => self.sent[half].record(copies)?,
             }
         }
         self.next = Some(run + self.runs + 1);
@@ -117,7 +123,7 @@ impl Shards {
     }
 }
 
-impl Executor {
+impl CudaExecutor {
     /// From now on fills the input `name` with the pictures that `order` gives each run (bytes, given as 0 to 1): kept on
     /// the device, or streamed if they would take more than half of its free memory.
     pub(crate) fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
@@ -181,7 +187,7 @@ mod tests {
 
     /// What a stream of the device has to do.
     #[derive(Clone, Copy, Debug)]
-    enum Work {
+    enum StreamEvent {
         Copy {
             slot: usize,
             run: u64,
@@ -199,7 +205,7 @@ mod tests {
     struct Model {
         here: Vec<Option<u64>>,
         there: Vec<Option<u64>>,
-        streams: [VecDeque<Work>; 2],
+        streams: [VecDeque<StreamEvent>; 2],
         set: [u64; 3],
         reached: [u64; 3],
         reads: Vec<u64>,
@@ -210,14 +216,14 @@ mod tests {
         fn advance(&mut self, stream: usize) -> bool {
             let Some(&work) = self.streams[stream].front() else { return false };
             match work {
-                Work::Wait(event, mark) if self.reached[event] < mark => return false,
-                Work::Wait(..) => {}
-                Work::Mark(event, mark) => self.reached[event] = mark,
-                Work::Copy { slot, run } => {
+                StreamEvent::Wait(event, mark) if self.reached[event] < mark => return false,
+                StreamEvent::Wait(..) => {}
+                StreamEvent::Mark(event, mark) => self.reached[event] = mark,
+                StreamEvent::Copy { slot, run } => {
                     assert_eq!(self.here[slot], Some(run), "the host's memory was written too early");
                     self.there[slot] = Some(run);
                 }
-                Work::Read { slot, run } => {
+                StreamEvent::Read { slot, run } => {
                     assert_eq!(self.there[slot], Some(run), "the device's memory was written too early, or too late");
                     self.reads.push(run);
                 }
@@ -233,7 +239,7 @@ mod tests {
 
         fn mark(&mut self, event: usize, stream: usize) {
             self.set[event] += 1;
-            self.streams[stream].push_back(Work::Mark(event, self.set[event]));
+            self.streams[stream].push_back(StreamEvent::Mark(event, self.set[event]));
         }
     }
 
@@ -254,25 +260,25 @@ mod tests {
         for &run in sequence {
             for act in acts(run, next, runs) {
                 match act {
-                    Act::Settle => model.finish(),
-                    Act::Send(run) => {
+                    ShardAction::Settle => model.finish(),
+                    ShardAction::Send(run) => {
                         let slot = (run % (2 * runs)) as usize;
                         model.here[slot] = Some(run);
-                        model.streams[1].push_back(Work::Copy { slot, run });
+                        model.streams[1].push_back(StreamEvent::Copy { slot, run });
                     }
-                    Act::Await(half) => model.streams[0].push_back(Work::Wait(half, model.set[half])),
-                    Act::Free(half) => {
+                    ShardAction::Await(half) => model.streams[0].push_back(StreamEvent::Wait(half, model.set[half])),
+                    ShardAction::Free(half) => {
                         while model.reached[half] < model.set[half] {
                             assert!(model.advance(1) || model.advance(0), "the host waits for ever");
                         }
                         model.mark(READ, 0);
-                        model.streams[1].push_back(Work::Wait(READ, model.set[READ]));
+                        model.streams[1].push_back(StreamEvent::Wait(READ, model.set[READ]));
                     }
-                    Act::Sent(half) => model.mark(half, 1),
+                    ShardAction::Sent(half) => model.mark(half, 1),
                 }
             }
             next = Some(run + runs + 1);
-            model.streams[0].push_back(Work::Read { slot: (run % (2 * runs)) as usize, run });
+            model.streams[0].push_back(StreamEvent::Read { slot: (run % (2 * runs)) as usize, run });
             // Seed 0: nothing is done before someone waits for it.
             while seed > 0 && !chance.word(drawn).is_multiple_of(4) {
                 model.advance((chance.word(drawn) >> 8) as usize % 2);

@@ -1,6 +1,6 @@
-//! Group norm with an image's slice of channels in registers; see kernels/norm_resident.cu.
+//! Group norm with an image's slice of channels in registers; see kernels/group_norm_one_pass.cu.
 
-use super::norm::{MaskArgs, gradient_inputs};
+use super::group_norm::{MaskArgs, gradient_inputs};
 use super::{Io, Lowering};
 use crate::Shape;
 use crate::cuda::arguments::*;
@@ -17,7 +17,7 @@ const MOST_PACKS: usize = 8;
 
 /// How an image is cut: slices of channels, parts of pixels (the blocks of a cluster), packs per thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::cuda) struct Resident {
+pub(in crate::cuda) struct OnePass {
     slice: usize,
     parts: usize,
     /// Threads along channels: a power of two, of which the last may have nothing to do.
@@ -38,14 +38,14 @@ const GRADIENT: [(usize, usize, usize); 7] =
 pub(in crate::cuda) const KNOWN: [(usize, usize); 8] =
     [(8, 16), (8, 32), (8, 48), (4, 32), (4, 64), (4, 96), (2, 64), (1, 128)];
 
-impl Resident {
+impl OnePass {
     /// The cut for an image, if there is one; the forward pass and the gradient have one for the same images.
-    pub fn of(x: &Shape, groups: usize, gradient: bool, capability: (i32, i32)) -> Option<Resident> {
+    pub fn of(x: &Shape, groups: usize, gradient: bool, capability: (i32, i32)) -> Option<OnePass> {
         let (pixels, channels) = cut(x);
         // Clusters came with Hopper.
         let most_parts = if capability.0 >= 9 { 8 } else { 1 };
         let wishes = if gradient { &GRADIENT[..] } else { &FORWARD };
-        Resident::new(pixels, channels, channels / groups.max(1), most_parts, wishes)
+        OnePass::new(pixels, channels, channels / groups.max(1), most_parts, wishes)
     }
 
     fn new(
@@ -54,7 +54,7 @@ impl Resident {
         per_group: usize,
         most_parts: usize,
         wishes: &[(usize, usize, usize)],
-    ) -> Option<Resident> {
+    ) -> Option<OnePass> {
         let unit = (1..=8).map(|i| i * per_group).find(|u| u % 8 == 0)?;
         if !channels.is_multiple_of(unit) || unit > 128 {
             return None;
@@ -74,7 +74,7 @@ impl Resident {
                 let needed = (pixels / parts).div_ceil(rows);
                 let whole = needed.next_power_of_two();
                 let full = whole * rows * parts == pixels && lanes * rows == THREADS;
-                (needed <= packs).then_some(Resident { slice, parts, lanes, rows, packs: whole, full })
+                (needed <= packs).then_some(OnePass { slice, parts, lanes, rows, packs: whole, full })
             })
         })
     }
@@ -106,11 +106,11 @@ impl Lowering<'_> {
         Ok(address)
     }
 
-    pub(super) fn resident_norm(&mut self, part: &Resident, options: &NormOptions, io: &Io) -> Result<()> {
+    pub(super) fn one_pass_norm(&mut self, part: &OnePass, options: &NormOptions, io: &Io) -> Result<()> {
         let Io { shapes, ins, pitches, outs, .. } = io;
         let (pixels, channels) = cut(shapes[0]);
         let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
-        let arguments = NormResidentArgs {
+        let arguments = GroupNormOnePassArgs {
             y: outs[0],
             mean: outs[1],
             inverse: outs[2],
@@ -132,11 +132,11 @@ impl Lowering<'_> {
             step,
             pitch: int(pitches[0]),
         };
-        let kernel = KernelName::NormResident { variant: part.variant(options.silu) };
-        self.launch_resident(kernel, part, shapes[0], &arguments)
+        let kernel = KernelName::GroupNormOnePass { variant: part.variant(options.silu) };
+        self.launch_one_pass(kernel, part, shapes[0], &arguments)
     }
 
-    pub(super) fn resident_norm_gradient(&mut self, part: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
+    pub(super) fn one_pass_norm_gradient(&mut self, part: &OnePass, op: &GroupNormGradient, io: &Io) -> Result<()> {
         let Io { shapes, ins, pitches, outs, .. } = io;
         let (x, options) = (shapes[3], &op.options);
         let bits = self.mask_bits(options, x)?;
@@ -145,7 +145,7 @@ impl Lowering<'_> {
         let (base, addends) = ins.split_at(ins.len() - op.addends.len());
         let shifted = base.len() > 6;
         let dsum = if op.sums.is_some() { outs[if shifted { 4 } else { 3 }] } else { 0 };
-        let mut arguments = NormResidentGradientArgs {
+        let mut arguments = GroupNormOnePassGradientArgs {
             dx: outs[0],
             second: if op.split.is_some() { outs[outs.len() - 1] } else { 0 },
             split: int(op.split.unwrap_or(channels)),
@@ -170,7 +170,7 @@ impl Lowering<'_> {
         // Kernels for known cuts also know the number of addends, up to two; the others have room for three.
         let variant = part.variant(options.silu && addends.len() <= 2);
         let room = if variant.slice.is_some() { addends.len() } else { addends.len().min(1) * 3 };
-        self.launch_resident(KernelName::NormResidentGradient { addends: room, variant }, part, x, &arguments)?;
+        self.launch_one_pass(KernelName::GroupNormOnePassGradient { addends: room, variant }, part, x, &arguments)?;
         // Nothing in the backward pass waits for the sums over the images.
         let sets = if op.sums.is_some() { 3 } else { 2 };
         let parts = images * if addends.is_empty() { 1 } else { part.parts };
@@ -191,10 +191,10 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn launch_resident<A: Arguments>(
+    fn launch_one_pass<A: Arguments>(
         &mut self,
         kernel: KernelName,
-        part: &Resident,
+        part: &OnePass,
         x: &Shape,
         arguments: &A,
     ) -> Result<()> {
@@ -236,7 +236,7 @@ mod tests {
                 (8, in_clusters, &FORWARD),
                 (8, in_clusters, &GRADIENT),
             ] {
-                let found = Resident::new(pixels, channels, per_group, most, wishes);
+                let found = OnePass::new(pixels, channels, per_group, most, wishes);
                 assert_eq!(found.is_some(), expected, "{pixels} {channels} {per_group} {most}: {found:?}");
                 let Some(r) = found else { continue };
                 assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 >= r.slice, "{r:?}");

@@ -95,7 +95,8 @@ impl Lowering<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{Chip, Numbers, outline};
+    use crate::Precision;
+    use crate::cuda::{Chip, outline};
     use crate::{Graph, Init, Result, Var};
 
     /// A time that shifts the channels of some blocks, as in the networks, with its gradients.
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn the_products_of_all_blocks_are_launched_together() -> Result<()> {
         let (graph, outputs) = shifted(30)?;
-        let plan = outline(&graph, &outputs, Numbers::Bf16, Chip::HOPPER)?;
+        let plan = outline(&graph, &outputs, Precision::Bf16, Chip::HOPPER)?;
         let mut runs = Vec::new();
         let mut index = 0;
         while index < plan.steps().len() {

@@ -1,9 +1,9 @@
 //! What runs beside the rest: weight gradients, which nobody waits for, and small operations, whose cost is their launch.
 
 use super::driver::Event;
+use super::launch_batching::run_of_alike;
 use super::lower::{Command, Lowering};
 use super::select::Selected;
-use super::together::run_of_alike;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::renames;
@@ -98,14 +98,14 @@ pub(super) fn gather(nodes: &mut Vec<Selected>, graph: &Graph) {
 
 /// What goes to the second stream.
 #[derive(Default)]
-struct Aside {
+struct SecondStream {
     /// Weight gradients that wait for others to go with them, by step.
     held: Vec<(usize, Vec<Command>)>,
     /// What went there and nobody has waited for yet: its first step, where it ends.
     pending: Vec<(usize, usize)>,
 }
 
-impl Aside {
+impl SecondStream {
     /// Sends what was held, and then the `commands` of a step; tells where the commands of each are.
     fn send(&mut self, lowering: &mut Lowering, index: usize, commands: Vec<Command>) -> Result<Places> {
         let first = self.held.first().map_or(index, |held| held.0);
@@ -141,7 +141,7 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
     let (plan, graph) = (lowering.plan, lowering.graph);
     let steps = plan.steps();
     let mut places = Places::new();
-    let mut aside = Aside::default();
+    let mut aside = SecondStream::default();
     let mut made_by: HashMap<usize, usize> = HashMap::new();
     // Sums of norms' gradients, which nobody reads before the end.
     let mut sums = Vec::new();
@@ -210,9 +210,10 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{Chip, Numbers, outline};
+    use crate::Precision;
+    use crate::cuda::{Chip, outline};
     use crate::op::Window;
-    use crate::{Init, Precision};
+    use crate::{Init, Storage};
 
     #[test]
     fn what_the_first_convolution_does_not_wait_for_comes_behind_it() -> Result<()> {
@@ -226,12 +227,12 @@ mod tests {
         let embedding = g.concat(&[grown, time])?;
         let weight = g.param("weight", [16, 3, 3, 8], Init::Constant(0.1))?;
         let matrix = g.param("matrix", [16, 2], Init::Constant(0.1))?;
-        let x = g.cast(x, Precision::Half)?;
+        let x = g.cast(x, Storage::Half)?;
         let y = g.conv2d(x, weight, None, Window::same(3))?;
         let shift = g.linear(embedding, matrix, None)?;
         let shift = g.reshape(shift, [4, 1, 1, 16])?;
         let y = g.add(y, shift)?;
-        let plan = outline(&g, &[y], Numbers::Bf16, Chip::HOPPER)?;
+        let plan = outline(&g, &[y], Precision::Bf16, Chip::HOPPER)?;
         let names: Vec<_> = plan.steps().iter().map(|step| step.op.name()).collect();
         assert_eq!(names, ["unary", "binary", "cast", "conv2d", "unary", "concat", "matmul", "binary"]);
         Ok(())
