@@ -37,8 +37,8 @@ pub(crate) struct Step {
     pub flops: u64,
     /// First element and number of elements of its scratch memory.
     pub scratch: (usize, usize),
-    /// Whether it may run beside the steps that follow; see [`MemoryLayout::aside`].
-    pub aside: bool,
+    /// Whether it runs on the second stream.
+    pub second_stream: bool,
 }
 
 /// An ordered graph with memory assigned by liveness.
@@ -57,7 +57,7 @@ pub struct Plan {
     sizes: Vec<usize>,
     unit_bytes: usize,
     leeway: usize,
-    /// The time of each step; all steps aside in a row have the same.
+    /// The time of each step; consecutive steps of the second stream have the same.
     ticks: Vec<usize>,
     views: Views,
 }
@@ -73,12 +73,13 @@ pub(crate) struct MemoryLayout<'a> {
     /// Units of scratch memory that a node needs.
     pub scratch: &'a mut dyn FnMut(usize) -> Result<usize>,
     /// Which nodes run on the second stream.
-    pub aside: &'a dyn Fn(usize) -> bool,
+    pub second_stream: &'a dyn Fn(usize) -> bool,
     /// Which outputs a node of the first stream writes on the second.
-    pub ends_aside: &'a dyn Fn(usize, Var) -> bool,
-    /// Steps by which what runs aside may be late: for so long it keeps what it uses. Those aside in a row count as one.
+    pub ends_on_second_stream: &'a dyn Fn(usize, Var) -> bool,
+    /// Steps by which the second stream may be late: for as long it keeps the memory it uses. Consecutive steps of the second
+    /// stream count as one.
     pub leeway: usize,
-    /// Tensors that lie in others.
+    /// Tensors that are stored in others.
     pub views: Views,
 }
 
@@ -93,14 +94,14 @@ impl MemoryLayout<'_> {
     }
 }
 
-/// Whether an operation writes nothing, since its output is its input under another shape, or as a parameter is stored
-/// besides.
+/// Whether an operation writes nothing, since its output is its input under another shape, or the stored copy of a parameter
+/// in another type.
 pub(crate) fn renames(node: &Node, graph: &Graph) -> bool {
     let of_param = || matches!(graph.leaf(node.inputs[0]), Leaf::Param(_));
     matches!(node.op, Op::Reshape(_)) || matches!(node.op, Op::Cast(_)) && of_param()
 }
 
-/// Where in its input an operation's output lies, if it is no more than a part of it: a piece of a single row.
+/// The offset of an operation's output in its input, if it is a slice of a single row.
 fn part(node: &Node, graph: &Graph) -> Option<usize> {
     let Op::SliceChannels(op) = &node.op else { return None };
     let shape = graph.shape(node.inputs[0]);
@@ -139,8 +140,8 @@ impl Plan {
             grain: 32,
             unit_bytes: 4,
             scratch: &mut scratch,
-            aside: &|_| false,
-            ends_aside: &|_, _| false,
+            second_stream: &|_| false,
+            ends_on_second_stream: &|_, _| false,
             leeway: 0,
             views: Views::default(),
         };
@@ -172,7 +173,7 @@ impl Plan {
         let mut within = vec![0; count];
         let mut first = vec![usize::MAX; count];
         let mut last = vec![0; count];
-        let mut last_aside = vec![None; count];
+        let mut last_on_second_stream = vec![None; count];
         let (mut steps, mut ticks): (Vec<Step>, Vec<usize>) = Default::default();
         for index in live {
             let node = nodes[index];
@@ -182,7 +183,7 @@ impl Plan {
                     within[var.index()] = view.first * layout.unit(graph, var.index());
                 }
             }
-            // What another tensor already is, or has as a part, is not written; nor what joins parts that lie side by side.
+            // Views of other tensors are not written, nor concatenations whose parts are already in place.
             let (input, output) = (node.inputs.first().map_or(0, |v| v.index()), node.outputs[0].index());
             let computed = matches!(graph.leaf_at(root[input]), Leaf::Computed(_));
             let part = part(node, graph).filter(|_| computed);
@@ -196,14 +197,14 @@ impl Plan {
                 continue;
             }
             let at = steps.len();
-            let aside = (layout.aside)(index);
-            let in_a_row = aside && steps.last().is_some_and(|step: &Step| step.aside);
+            let second_stream = (layout.second_stream)(index);
+            let in_a_row = second_stream && steps.last().is_some_and(|step: &Step| step.second_stream);
             ticks.push(ticks.last().map_or(0, |tick| tick + usize::from(!in_a_row)));
             for var in node.inputs.iter().chain(&node.outputs) {
                 let root = root[var.index()];
                 (first[root], last[root]) = (at.min(first[root]), at);
-                if aside || node.outputs.contains(var) && (layout.ends_aside)(index, *var) {
-                    last_aside[root] = Some(at);
+                if second_stream || node.outputs.contains(var) && (layout.ends_on_second_stream)(index, *var) {
+                    last_on_second_stream[root] = Some(at);
                 }
             }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
@@ -216,13 +217,13 @@ impl Plan {
                 inputs: node.inputs.clone(),
                 outputs: node.outputs.clone(),
                 scope: node.scope.clone(),
-                aside,
+                second_stream,
             });
         }
-        // The step before which what runs aside must be over.
+        // The step before which the second stream must have finished step `at`.
         let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + layout.leeway);
-        for (last, aside) in last.iter_mut().zip(last_aside) {
-            *last = aside.map_or(*last, |at| until(at).max(*last));
+        for (last, second_stream) in last.iter_mut().zip(last_on_second_stream) {
+            *last = second_stream.map_or(*last, |at| until(at).max(*last));
         }
         outputs.iter().for_each(|v| last[root[v.index()]] = usize::MAX);
 
@@ -234,7 +235,7 @@ impl Plan {
                 let size = layout.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
-            let last = if step.aside { until(at) } else { at };
+            let last = if step.second_stream { until(at) } else { at };
             intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
         }
         intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(layout.grain));
@@ -306,7 +307,7 @@ impl Plan {
         &self.steps
     }
 
-    /// The last step of those that must be over before step `index` if they run aside.
+    /// The last step of the second stream that must be over before step `index`.
     pub(crate) fn due(&self, index: usize) -> Option<usize> {
         self.ticks.partition_point(|tick| tick + self.leeway <= self.ticks[index]).checked_sub(1)
     }

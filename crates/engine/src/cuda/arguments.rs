@@ -255,11 +255,11 @@ arguments! {
         ring: Address, step: Address, state: Address, loss: Address, losses: Address, times: Address, n: i32, rows: i32,
     }
     CarryArgs: 24 { to: Address, from: Address, n: i32 }
-    GatherPicturesArgs: 64 {
-        out: Address, pictures: Address, run: Address, batch: u32, count: u64, size: u32, seed: u64, purpose: u32,
+    GatherImagesArgs: 64 {
+        out: Address, images: Address, run: Address, batch: u32, count: u64, size: u32, seed: u64, purpose: u32,
         half_bits: u32,
     }
-    TakePicturesArgs: 40 { out: Address, batches: Address, run: Address, batch: u32, runs: u32, size: u32 }
+    TakeImagesArgs: 40 { out: Address, batches: Address, run: Address, batch: u32, runs: u32, size: u32 }
 }
 
 /// Words of a row of a [`TableArgs`]: `Row` of kernels/common.cuh.

@@ -1,4 +1,4 @@
-//! What a GPU runs of a graph, and where in memory: this needs no GPU.
+//! Compiles a graph for a GPU: fusion, kernel selection, order and memory. This needs no GPU.
 
 use super::concat_elision;
 use super::cudnn::Problem;
@@ -12,7 +12,7 @@ use crate::plan::MemoryLayout;
 use crate::plan::views::Views;
 use crate::{Graph, Plan, Var};
 
-/// Steps by which what runs aside may be late, and where memory matters more than time.
+/// Steps by which the second stream may be late, and the same where memory matters more than time.
 const LEEWAY: usize = 24;
 const SHORT_LEEWAY: usize = 8;
 
@@ -23,7 +23,7 @@ pub(super) fn order(graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selec
     nodes
 }
 
-/// Their memory, in bytes; `workspace` tells what cuDNN wants for a convolution.
+/// Their memory, in bytes; `workspace` is what cuDNN needs for a convolution.
 pub(super) fn place(
     graph: &Graph,
     nodes: &[Selected],
@@ -39,15 +39,15 @@ pub(super) fn place(
         grain: 256,
         unit_bytes: 1,
         scratch: &mut scratch,
-        aside: &|index| nodes[index].aside,
-        ends_aside: &|index, var| streams::ends_aside(&nodes[index].node, graph, var),
+        second_stream: &|index| nodes[index].second_stream,
+        ends_on_second_stream: &|index, var| streams::ends_on_second_stream(&nodes[index].node, graph, var),
         leeway: if graph.recompute { SHORT_LEEWAY } else { LEEWAY },
         views,
     };
     Plan::stored(graph, &nodes.iter().map(|selected| &selected.node).collect::<Vec<_>>(), outputs, layout)
 }
 
-/// The plan for a GPU of this kind, without it; the workspaces of cuDNN's engines are not counted.
+/// The plan for a GPU of this kind, made without one; the workspaces of cuDNN's engines are not counted.
 pub fn outline(graph: &Graph, outputs: &[Var], precision: Precision, chip: Chip) -> Result<Plan> {
     let target = Target { precision, chip };
     let nodes = order(graph, outputs, target);

@@ -1,4 +1,5 @@
-//! Joined channels without copies: which convolutions write their results where these are joined. This needs no GPU.
+//! Concatenation without copies: which convolutions write their results directly into the concatenated tensor. This needs no
+//! GPU.
 
 #[cfg(test)]
 mod tests;
@@ -10,11 +11,11 @@ use crate::op::Op;
 use crate::plan::views::{ChannelView, Views, parts};
 use crate::{Graph, Var};
 
-/// The parts that lie in what they are joined to: their producer can write, and all their readers can read, pixels that
-/// lie farther apart than their channels. The others are copied.
+/// The parts that are stored in the concatenated tensor: their producer can write, and all their readers can read, pixels
+/// with the larger pitch. The others are copied.
 pub(super) fn find(nodes: &[Selected], graph: &Graph, outputs: &[Var], target: Target) -> Views {
     let mut views = Views::default();
-    // There memory matters more than time, and a part keeps the whole's for as long as any part is needed.
+    // There memory matters more than time, and a part keeps the memory of the whole.
     if graph.recompute {
         return views;
     }
@@ -22,7 +23,7 @@ pub(super) fn find(nodes: &[Selected], graph: &Graph, outputs: &[Var], target: T
     let mut suits = vec![false; graph.tensor_count()];
     for selected in nodes.iter().filter(|selected| matches!(selected.node.op, Op::Conv2d(_))) {
         let part = selected.node.outputs[0];
-        // Callers read outputs as if they were by themselves.
+        // Outputs are read densely.
         suits[part.index()] = half(part) && !outputs.contains(&part);
     }
     for selected in nodes {
@@ -47,7 +48,7 @@ pub(super) fn find(nodes: &[Selected], graph: &Graph, outputs: &[Var], target: T
     views
 }
 
-/// Gives up the parts of convolutions that cannot do with them.
+/// Removes the views that a convolution of cuDNN does not support.
 pub(super) fn refuse(views: &mut Views, nodes: &[Selected], graph: &Graph, mut can: impl FnMut(&Problem) -> bool) {
     let touched =
         |selected: &Selected| selected.node.inputs.iter().chain(&selected.node.outputs).copied().collect::<Vec<Var>>();
@@ -60,10 +61,10 @@ pub(super) fn refuse(views: &mut Views, nodes: &[Selected], graph: &Graph, mut c
     }
 }
 
-/// Whether a kernel can read its input number `at` if that is a part of another tensor.
+/// Whether a kernel can read its input number `at` if that is stored in another tensor.
 fn reads_apart(Selected { node, kernel, .. }: &Selected, at: usize) -> bool {
     match (&node.op, kernel) {
-        // Our own convolutions read only the residual so.
+        // Our own convolutions read only the residual with a pitch.
         (Op::Conv2d(op), kernel) => {
             at == 0 && matches!(kernel, Kernel::Cudnn(_)) || op.residual && at == node.inputs.len() - 1
         }

@@ -1,4 +1,4 @@
-//! Convolutions by cuDNN's graph interface: the engine is chosen by measurement once and remembered on disk.
+//! Convolutions by cuDNN's graph interface: engines are chosen by measurement once and cached on disk.
 #![allow(unsafe_code)]
 
 mod fused;
@@ -62,7 +62,7 @@ pub(super) struct Problem {
     pub epilogue: Option<ConvEpilogue>,
 }
 
-/// Elements from one pixel to the next, of x, y and the residual: their channels, or those of what they are parts of.
+/// Elements from one pixel to the next, of x, y and the residual: their channels, or those of the tensor they lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pitches {
     pub x: usize,
@@ -71,7 +71,7 @@ pub(super) struct Pitches {
 }
 
 impl Pitches {
-    /// Of tensors that are parts of nothing.
+    /// Of tensors that lie in no other.
     pub fn dense(g: &Geometry) -> Pitches {
         Pitches { x: g.channels, y: g.filters, residual: g.filters }
     }
@@ -127,7 +127,7 @@ impl Problem {
     }
 }
 
-/// A planned convolution: its engine, and the memory it needs beside its tensors.
+/// A planned convolution: its engine and workspace.
 pub(super) struct ConvPlan {
     plan: Descriptor,
     pub workspace: usize,
@@ -159,15 +159,15 @@ unsafe impl Send for Cudnn {}
 
 /// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned).
 const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
-/// The same for channels that are not in eights, where the best may stand far down in any list.
+/// The same for channels that are not multiples of 8, where the best may be far down in any list.
 const ODD_MODES: [(i32, usize); 2] = [(3, 16), (1, 8)];
-/// Timed too if nothing else was found, and for odd channels.
+/// Timed too if nothing else was found, and for such channels.
 const FALLBACK: (i32, usize) = (2, 2);
-/// Milliseconds of runs in a row that are long enough to be timed, and that the host may take to enqueue one run.
+/// Milliseconds of repeated runs that can be timed reliably, and that the host may take to enqueue one.
 const LONG: f32 = 0.3;
 const HOST: f32 = 0.05;
 
-/// cuDNN ends the whole process when it cannot find this one.
+/// Opens cuBLASLt: cuDNN aborts the process when it cannot find it.
 pub(super) fn cublaslt() -> Result<library::SharedLibrary> {
     library::SharedLibrary::open(
         "cuBLASLt (libcublasLt)",
@@ -211,8 +211,8 @@ impl Cudnn {
         format!("cudnn-{}-{}.txt", self.version(), self.device.name.replace([' ', '/'], "_"))
     }
 
-    /// Writes the choices made since they were read.
-    pub fn remember(&mut self) {
+    /// Writes new choices to disk.
+    pub fn save_choices(&mut self) {
         if self.changed {
             let mut lines: Vec<String> =
                 self.choices.iter().map(|(key, (mode, index))| format!("{key} {mode} {index}\n")).collect();
@@ -222,20 +222,20 @@ impl Cudnn {
         }
     }
 
-    /// A plan for `problem`: the remembered engine, or the fastest of those the heuristics propose.
+    /// A plan for `problem`: the cached engine, or the fastest of those the heuristics propose.
     pub fn plan(&mut self, problem: &Problem) -> Result<Arc<ConvPlan>> {
         let key = problem.key();
         if let Some(plan) = self.plans.get(&key) {
             return Ok(plan.clone());
         }
         let known = self.choices.get(&key).copied();
-        let remembered = || {
+        let cached = || {
             let (mode, index) = known?;
             self.planner.proposals(problem, mode, index..index + 1).ok()?.next()?.ok()
         };
         let plan = if problem.epilogue.is_some() {
             self.fused_or_apart(problem)?
-        } else if let Some(plan) = remembered() {
+        } else if let Some(plan) = cached() {
             Arc::new(plan)
         } else {
             let (plan, choice) = self.fastest(problem)?;
@@ -293,8 +293,8 @@ impl Cudnn {
         best.map(|(_, plan, choice)| (plan, choice)).ok_or_else(none)
     }
 
-    /// Milliseconds of a convolution in a captured graph, where the host's time does not count; a hopeless one, far beyond
-    /// the `limit` when run alone, is not run again.
+    /// Milliseconds of a convolution in a captured graph, without the host's overhead; one that is far above
+    /// the `limit` in a single run is not run again.
     fn in_a_row(&self, call: &ConvCall, limit: f32) -> Result<f32> {
         // The first run loads the engine, which a capture does not allow.
         self.enqueue(call)?;
@@ -326,7 +326,7 @@ impl Cudnn {
                 bound.push((id::RESIDUAL, residual));
             }
             if epilogue.scale != 1.0 {
-                // On the host, inside the shared plan, which the call keeps in its place.
+                // Host memory inside the shared plan, which the call keeps alive.
                 bound.push((id::SCALE, (&raw const epilogue.scale).addr() as Address));
             }
         }
@@ -338,7 +338,7 @@ impl Cudnn {
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
     }
 
-    /// What follows goes to this stream.
+    /// Enqueues on this stream from now on.
     pub fn follow(&self, stream: Handle) -> Result<()> {
         // SAFETY: a live handle and stream.
         check("setting cuDNN's stream", unsafe { (self.planner.library.set_stream)(self.planner.handle, stream) })

@@ -98,7 +98,7 @@ impl Driver {
     }
 }
 
-/// What decides how work is cut for a GPU.
+/// Properties of a GPU that decide which kernels it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chip {
     /// Compute capability, such as (9, 0).
@@ -108,20 +108,20 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// H100, H200 and their like.
+    /// H100 and H200.
     pub const HOPPER: Chip = Chip { capability: (9, 0), shared: 227 << 10 };
 }
 
-/// A GPU with a stream on which everything runs in order, and a second for what may run beside.
+/// A GPU with its streams.
 pub struct CudaDevice {
     pub(super) driver: &'static Driver,
     context: Handle,
     pub(super) stream: Handle,
-    /// For what runs beside the first stream; only ever used between a fork and a join.
+    /// The second stream; used only between a fork and a join.
     pub(super) side: Handle,
-    /// For copies from the host that go on beside both.
+    /// The stream of copies from the host.
     pub(super) copies: Handle,
-    /// Its number.
+    /// Its ordinal.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
     pub name: String,
@@ -227,7 +227,7 @@ impl CudaDevice {
         self.wait_for(self.stream)
     }
 
-    /// Waits until all copies beside the rest are done.
+    /// Waits until all copies on their stream are done.
     pub(super) fn synchronize_copies(&self) -> Result<()> {
         self.wait_for(self.copies)
     }

@@ -31,7 +31,7 @@ pub struct CudaExecutor {
     step: Buffer,
     /// Run before the planned steps.
     before: Vec<Command>,
-    /// Where these find pictures, if they come from the host.
+    /// Streams their images from the host, if they do not fit the device.
     shards: Option<Shards>,
     commands: Vec<Command>,
     /// The commands of each planned step.
@@ -56,7 +56,7 @@ impl CudaExecutor {
     ) -> Result<CudaExecutor> {
         let device = &session.device;
         device.enter()?;
-        // Before Ampere there is no arithmetic for these; such GPUs compute in f32.
+        // GPUs before Ampere have no bf16 tensor cores; they compute in f32.
         let modern = matches!(precision, Precision::Bf16 | Precision::F16x2);
         let precision = if modern && device.chip.capability.0 < 8 { Precision::F32 } else { precision };
         let mut libraries = session.lock();
@@ -68,7 +68,7 @@ impl CudaExecutor {
         concat_elision::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
         let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
         let plan = compile::place(graph, &nodes, outputs, target, views, workspace)?;
-        cudnn.remember();
+        cudnn.save_choices();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
             let [planned, free, total] = [plan.arena_bytes(), free, total].map(|n| n as f64 / (1u64 << 30) as f64);
@@ -156,7 +156,7 @@ impl CudaExecutor {
         Ok(())
     }
 
-    /// Lets every run begin with a command, for which the shards, if any, provide.
+    /// Begins every run with a command; `shards`, if any, send its images.
     pub(super) fn begin_with(&mut self, command: Command, shards: Option<Shards>) {
         (self.before, self.shards) = (vec![command], shards);
         self.captured = None;
@@ -167,28 +167,28 @@ impl CudaExecutor {
         self._tables.push(buffer);
     }
 
-    /// Where it runs.
+    /// The GPU.
     pub(super) fn device(&self) -> &Arc<CudaDevice> {
         &self.session.device
     }
 
-    /// A launch of so many blocks of 256 threads.
+    /// A launch of `blocks` blocks of 256 threads.
     pub(super) fn launch<A: Arguments>(&self, kernel: KernelName, blocks: usize, arguments: &A) -> Result<Command> {
         let launch = self.session.lock().kernels.launch(kernel, [blocks, 1, 1], [256, 1, 1], arguments)?;
         Ok(Command::Kernel(launch))
     }
 
-    /// Where an input of so many values is.
+    /// The address of an input with `values` values.
     pub(super) fn input_address(&self, name: &str, values: usize) -> Result<Address> {
         Ok(self.inputs[self.plan.find_input(name, values)?].address)
     }
 
-    /// Where the number of the step is.
+    /// The address of the step number.
     pub(super) fn step_address(&self) -> Address {
         self.step.address
     }
 
-    /// Where a planned output lies, and whether it is bf16.
+    /// The address of a planned output, and whether it is bf16.
     pub(super) fn output(&self, var: Var) -> Result<(Address, bool)> {
         let precision = self.storages.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
         match precision.map(|precision| (precision, self.plan.place(var))) {
@@ -232,8 +232,8 @@ impl CudaExecutor {
         let libraries = self.session.lock();
         let device = &self.session.device;
         let mut lane = 0;
-        // Of each stream: whether what comes next waits for a kernel and nothing else. After a fork or a join it waits for
-        // both streams, at the beginning for whatever was there.
+        // Per stream: whether the next kernel depends on one kernel alone. After a fork or a join it depends on both streams,
+        // at the beginning on whatever ran before.
         let mut follows = [false; 2];
         let before = if range.start == 0 && !alone { &self.before[..] } else { &[] };
         for command in before.iter().chain(&self.commands[range]) {
@@ -260,7 +260,7 @@ impl CudaExecutor {
                     }
                 }
             }
-            // The first stream is where it was when it is come back to.
+            // Returning to the first stream changes nothing there.
             if !matches!(command, Command::Back(_)) {
                 follows[lane] = !matches!(command, Command::Fork | Command::Join(_));
             }
@@ -273,7 +273,7 @@ impl CudaExecutor {
         self.run(step)?;
         let device = self.session.device.clone();
         let mut result = Vec::new();
-        // As a graph, as in a run: launched one by one, small ones would show the host's time.
+        // As a graph, as in a run: launched one by one, small operations would show the host's overhead.
         let time = |range: Range<usize>| -> Result<Duration> {
             if range.is_empty() {
                 return Ok(Duration::ZERO);

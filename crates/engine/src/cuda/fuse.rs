@@ -10,13 +10,13 @@ use crate::{Graph, Node, Var};
 const MOST_ADDENDS: usize = 3;
 
 /// The operations that `outputs` need, each with its kernel: with additions to, and sums over, the gradients of group norms
-/// fused into these, and rectifiers into convolutions.
+/// fused into these, and ReLU into convolutions.
 pub(super) fn fuse(graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
     let mut nodes = needed(graph, outputs);
-    rectify(&mut nodes, graph, outputs);
+    fuse_relu(&mut nodes, graph, outputs);
     let nodes = nodes.into_iter().map(|node| Selected::new(node, graph, target)).collect();
     let mut nodes = fuse_norm_gradients(nodes, graph, outputs, target);
-    split(&mut nodes, graph, outputs);
+    split_gradients(&mut nodes, graph, outputs);
     nodes
 }
 
@@ -44,12 +44,12 @@ fn readers<'a>(nodes: impl Iterator<Item = &'a Node>, graph: &Graph) -> Vec<Vec<
     readers
 }
 
-/// Additions to the gradients of group norms that one kernel computes, and sums over these, become part of them.
+/// Fuses additions to, and sums over, the gradients of group norms into the one-pass kernel.
 fn fuse_norm_gradients(nodes: Vec<Selected>, graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
     let readers = readers(nodes.iter().map(|selected| &selected.node), graph);
     let mut nodes: Vec<Option<Selected>> = nodes.into_iter().map(Some).collect();
     let half = |var: Var| target.half(graph, var);
-    // Where each tensor's producer is now, if that is a gradient the kernel computes.
+    // Where each tensor's producer is now, if the one-pass kernel computes it.
     let mut made = vec![None; graph.tensor_count()];
     for index in 0..nodes.len() {
         let Some(Selected { node, kernel, .. }) = &nodes[index] else { continue };
@@ -95,8 +95,8 @@ fn fuse_norm_gradients(nodes: Vec<Selected>, graph: &Graph, outputs: &[Var], tar
     nodes.into_iter().flatten().collect()
 }
 
-/// Convolutions of which only a rectifier reads the result rectify it themselves.
-fn rectify(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
+/// Fuses ReLU into the convolution it alone reads.
+fn fuse_relu(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
     let mut readers = vec![0; graph.tensor_count()];
     nodes.iter().flat_map(|node| &node.inputs).chain(outputs).for_each(|v| readers[v.index()] += 1);
     let mut convolutions = vec![None; graph.tensor_count()];
@@ -120,8 +120,8 @@ fn rectify(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
     nodes.retain(|_| !gone.next().unwrap_or(false));
 }
 
-/// Gradients of joined channels that are only cut apart again are written as two tensors from the start.
-fn split(nodes: &mut Vec<Selected>, graph: &Graph, outputs: &[Var]) {
+/// The gradient of a concatenation that is only sliced again is written as two tensors.
+fn split_gradients(nodes: &mut Vec<Selected>, graph: &Graph, outputs: &[Var]) {
     let readers = readers(nodes.iter().map(|selected| &selected.node), graph);
     let mut gone = vec![false; nodes.len()];
     for index in 0..nodes.len() {
@@ -152,7 +152,7 @@ fn split(nodes: &mut Vec<Selected>, graph: &Graph, outputs: &[Var]) {
     nodes.retain(|_| !gone.next().unwrap_or(false));
 }
 
-/// The gradient at `from` with `addends`, to stand at `index`: if nothing in between reads any of its results.
+/// The gradient at `from` with `addends`, to replace the node `index`, if nothing in between reads any of its results.
 fn add(nodes: &[Option<Selected>], from: usize, index: usize, addends: &[(Var, f64)]) -> Option<(usize, Selected)> {
     let (selected, sum) = (nodes[from].as_ref()?, &nodes[index].as_ref()?.node);
     let source = &selected.node;

@@ -1,7 +1,7 @@
-//! Pictures for the runs: kept on the device, or streamed from the host in two shards, of which one is filled while the
+//! Training images: kept on the device, or streamed from the host in two shards, of which one is filled while the
 //! other is read.
 
-use super::arguments::{GatherPicturesArgs, TakePicturesArgs};
+use super::arguments::{GatherImagesArgs, TakeImagesArgs};
 use super::driver::{Address, Buffer, CudaDevice, Event, Pinned};
 use super::executor::CudaExecutor;
 use super::kernels::KernelName;
@@ -9,31 +9,31 @@ use crate::error::Result;
 use crate::shuffle::Shuffled;
 use std::sync::Arc;
 
-/// Runs that find their pictures in one shard: the host may be busy with something else for as long.
+/// Runs whose images one shard holds: the host may be late by as many.
 const RUNS: u64 = 16;
 
-/// What is to be done for a run before it is enqueued. Shards are known by the half of the memory they are in.
+/// What the host does before it enqueues a run. A shard is named by its half of the memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ShardAction {
-    /// Wait until nothing is under way.
+    /// Wait until all copies and runs are done.
     Settle,
-    /// Send the pictures of a run.
+    /// Send the images of a run.
     Send(u64),
-    /// Let the runs wait until a shard has arrived.
+    /// Make the runs wait until a shard has arrived.
     Await(usize),
-    /// Wait until the host's half is free, and let what is sent wait for the runs so far: they may read the device's.
+    /// Wait until the host's half is free, and make copies wait for the runs so far, which may read the device's half.
     Free(usize),
-    /// Mark that a shard was sent as a whole.
+    /// Record that all of a shard was sent.
     Sent(usize),
 }
 
-/// What to do before run number `run`, when the pictures of all runs before `next` were sent: afterwards those of this
+/// What to do before run number `run`, when the images of all runs before `next` were sent: afterwards those of this
 /// run and of the `runs` that follow are.
 fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<ShardAction> {
     let (ahead, half) = (run + runs, |run: u64| (run / runs % 2) as usize);
     let mut acts = Vec::new();
     if next != Some(ahead) {
-        // The first run, or one out of turn.
+        // The first run, or one out of order.
         acts.push(ShardAction::Settle);
         acts.extend((run..ahead).map(ShardAction::Send));
         acts.push(ShardAction::Settle);
@@ -50,15 +50,15 @@ fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<ShardAction> {
     acts
 }
 
-/// Pictures on their way from the host, in the order of the runs.
+/// Streams images from the host in the order of the runs.
 pub(super) struct Shards {
     device: Arc<CudaDevice>,
-    pictures: Arc<Vec<u8>>,
+    images: Arc<Vec<u8>>,
     order: Shuffled,
     batch: usize,
     runs: u64,
     next: Option<u64>,
-    /// Both shards, here and there.
+    /// Both shards, on the host and on the device.
     here: Pinned,
     there: Buffer,
     sent: [Event; 2],
@@ -68,15 +68,15 @@ pub(super) struct Shards {
 impl Shards {
     fn new(
         device: &Arc<CudaDevice>,
-        pictures: &Arc<Vec<u8>>,
+        images: &Arc<Vec<u8>>,
         order: &Shuffled,
         batch: usize,
         runs: u64,
     ) -> Result<Shards> {
-        let bytes = 2 * runs as usize * batch * order.picture_size;
+        let bytes = 2 * runs as usize * batch * order.image_size;
         Ok(Shards {
             device: device.clone(),
-            pictures: pictures.clone(),
+            images: images.clone(),
             order: *order,
             batch,
             runs,
@@ -88,7 +88,7 @@ impl Shards {
         })
     }
 
-    /// Sees to it that run number `run`, which is enqueued next, finds its pictures.
+    /// Sends what run number `run`, which is enqueued next, needs.
     pub fn supply(&mut self, run: u64) -> Result<()> {
         let CudaDevice { stream, copies, .. } = *self.device;
         for act in acts(run, self.next, self.runs) {
@@ -112,70 +112,70 @@ impl Shards {
     }
 
     fn send(&mut self, run: u64) -> Result<()> {
-        let size = self.order.picture_size;
-        let (bytes, count) = (self.batch * size, (self.pictures.len() / size.max(1)) as u64);
+        let size = self.order.image_size;
+        let (bytes, count) = (self.batch * size, (self.images.len() / size.max(1)) as u64);
         let begin = (run % (2 * self.runs)) as usize * bytes;
         for (place, to) in self.here.bytes()[begin..begin + bytes].chunks_exact_mut(size.max(1)).enumerate() {
             let chosen = self.order.at(run * self.batch as u64 + place as u64, count) as usize;
-            to.copy_from_slice(&self.pictures[chosen * size..][..size]);
+            to.copy_from_slice(&self.images[chosen * size..][..size]);
         }
         self.there.begin_write(&self.here, begin..begin + bytes)
     }
 }
 
 impl CudaExecutor {
-    /// From now on fills the input `name` with the pictures that `order` gives each run (bytes, given as 0 to 1): kept on
+    /// From now on fills the input `name` with the images that `order` gives each run (bytes, given as 0 to 1): kept on
     /// the device, or streamed if they would take more than half of its free memory.
-    pub(crate) fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
-        let fits = pictures.len() <= self.device().memory()?.0 / 2;
-        if fits { self.keep(name, pictures, order) } else { self.stream(name, pictures, order) }
+    pub(crate) fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        let fits = images.len() <= self.device().memory()?.0 / 2;
+        if fits { self.keep(name, images, order) } else { self.stream(name, images, order) }
     }
 
-    /// As [`feed`](Self::feed), from all pictures on the device.
-    pub fn keep(&mut self, name: &str, pictures: &[u8], order: &Shuffled) -> Result<()> {
+    /// As [`feed`](Self::feed), from all images on the device.
+    pub fn keep(&mut self, name: &str, images: &[u8], order: &Shuffled) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
-        let count = pictures.len() / order.picture_size.max(1);
-        let kept = self.device().upload(pictures)?;
+        let count = images.len() / order.image_size.max(1);
+        let kept = self.device().upload(images)?;
         let bits = crate::shuffle::half_bits(count as u64);
-        let arguments = GatherPicturesArgs {
+        let arguments = GatherImagesArgs {
             out,
-            pictures: kept.address,
+            images: kept.address,
             run: self.step_address(),
             batch: batch as u32,
             count: count as u64,
-            size: order.picture_size as u32,
+            size: order.image_size as u32,
             seed: order.seed,
             purpose: order.purpose,
             half_bits: bits,
         };
-        let command = self.launch(KernelName::GatherPictures, batch, &arguments)?;
+        let command = self.launch(KernelName::GatherImages, batch, &arguments)?;
         self.begin_with(command, None);
         self.hold(kept);
         Ok(())
     }
 
     /// As [`feed`](Self::feed), from the host in shards.
-    pub fn stream(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
-        self.stream_by(name, pictures, order, RUNS)
+    pub fn stream(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        self.stream_by(name, images, order, RUNS)
     }
 
-    /// The same with any number of runs to a shard.
-    pub(super) fn stream_by(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
+    /// The same with `runs` runs to a shard.
+    pub(super) fn stream_by(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
-        let shards = Shards::new(self.device(), pictures, order, batch, runs)?;
-        let (batches, run, size) = (shards.there.address, self.step_address(), order.picture_size as u32);
-        let arguments = TakePicturesArgs { out, batches, run, batch: batch as u32, runs: 2 * runs as u32, size };
-        let command = self.launch(KernelName::TakePictures, batch, &arguments)?;
+        let shards = Shards::new(self.device(), images, order, batch, runs)?;
+        let (batches, run, size) = (shards.there.address, self.step_address(), order.image_size as u32);
+        let arguments = TakeImagesArgs { out, batches, run, batch: batch as u32, runs: 2 * runs as u32, size };
+        let command = self.launch(KernelName::TakeImages, batch, &arguments)?;
         self.begin_with(command, Some(shards));
         Ok(())
     }
 
-    /// Where the input `name` is, and how many pictures it holds.
+    /// The address of the input `name`, and how many images it holds.
     fn batch_of(&self, name: &str, order: &Shuffled) -> Result<(Address, usize)> {
         let inputs = self.plan().inputs();
         let values = inputs.iter().find(|(n, _)| n == name).map_or(0, |(_, var)| self.plan().shape(*var).numel());
-        let batch = values / order.picture_size.max(1);
-        Ok((self.input_address(name, batch * order.picture_size)?, batch))
+        let batch = values / order.image_size.max(1);
+        Ok((self.input_address(name, batch * order.image_size)?, batch))
     }
 }
 

@@ -65,7 +65,7 @@ impl fmt::Display for OnePassVariant {
 /// Declares the kernels: the variants, the name of each in the sources, and the struct of its parameters.
 macro_rules! kernel_names {
     ($($(#[$meta:meta])* $variant:ident $({ $($field:ident: $type:ty),* })? = $name:literal, $arguments:ident;)*) => {
-        /// A kernel of ours. Precision after the elements are how many of these a thread takes at a time.
+        /// A kernel of ours. `pack` is how many elements a thread takes at a time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(super) enum KernelName {
             $($(#[$meta])* $variant $({ $($field: $type),* })?),*
@@ -157,12 +157,12 @@ kernel_names! {
     RecordStep = "record_step", RecordStepArgs;
     CarryF32 = "carry_f32", CarryArgs;
     CarryBf16 = "carry_bf16", CarryArgs;
-    GatherPictures = "gather_pictures", GatherPicturesArgs;
-    TakePictures = "take_pictures", TakePicturesArgs;
+    GatherImages = "gather_images", GatherImagesArgs;
+    TakeImages = "take_images", TakeImagesArgs;
 }
 
 impl KernelName {
-    /// The form for many launches, which finds the arguments of each in a table.
+    /// The form for batched launches, which reads the arguments of each from a table.
     pub fn many(self) -> Option<KernelName> {
         use Element::F32;
         match self {
@@ -178,7 +178,7 @@ impl KernelName {
 /// The compiled kernels.
 pub(super) struct Kernels {
     device: Arc<CudaDevice>,
-    /// Their compilation, until the first is asked for: it takes seconds, in which cuDNN can plan.
+    /// Their compilation, until the first is asked for: it takes seconds, during which cuDNN plans.
     compiling: Option<JoinHandle<Result<Vec<Vec<u8>>>>>,
     modules: Vec<Module>,
     functions: HashMap<KernelName, CudaFunction>,

@@ -1,4 +1,4 @@
-//! Small operations in common launches: alone, each would take the place of a block of something large.
+//! Batches small operations into one launch: alone, each would occupy a multiprocessor that a large kernel could use.
 
 use super::arguments::{ROW, TableArgs};
 use super::cublas::Gemm;
@@ -10,16 +10,16 @@ use crate::op::Op;
 use crate::plan::Step;
 use std::collections::HashSet;
 
-/// How many steps from `index` on may be one: aside, alike, and not in need of each other. They are in a row, so that none has
-/// memory that another had before.
-pub(super) fn run_of_alike(plan: &Plan, index: usize) -> usize {
+/// How many steps from `index` on can be one launch: on the second stream, of one kind, and independent of each other. They
+/// are consecutive, so that none reuses memory of another.
+pub(super) fn batchable_steps(plan: &Plan, index: usize) -> usize {
     let steps = &plan.steps()[index..];
     if !matches!(steps[0].op, Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::Sum(_)) {
         return 1;
     }
     let mut made = HashSet::new();
     let joins = |step: &&Step| {
-        let alike = step.aside && step.op.name() == steps[0].op.name();
+        let alike = step.second_stream && step.op.name() == steps[0].op.name();
         let ready = step.inputs.iter().all(|&v| !made.contains(&plan.root(v)));
         made.extend(step.outputs.iter().map(|&v| plan.root(v)));
         alike && ready
@@ -28,8 +28,8 @@ pub(super) fn run_of_alike(plan: &Plan, index: usize) -> usize {
 }
 
 impl Lowering<'_> {
-    /// Commands that do not need each other, those that are alike made one.
-    pub fn together(&mut self, commands: Vec<Command>) -> Result<Vec<Command>> {
+    /// Batches independent commands of one kind.
+    pub fn batch(&mut self, commands: Vec<Command>) -> Result<Vec<Command>> {
         let (mut launches, mut products, mut made): (Vec<Vec<Launch>>, Vec<Vec<Gemm>>, Vec<Command>) =
             Default::default();
         for command in commands {
@@ -125,7 +125,7 @@ mod tests {
         let mut runs = Vec::new();
         let mut index = 0;
         while index < plan.steps().len() {
-            let run = run_of_alike(&plan, index);
+            let run = batchable_steps(&plan, index);
             runs.push((plan.steps()[index].op.name(), run));
             index += run;
         }

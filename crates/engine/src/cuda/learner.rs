@@ -1,4 +1,4 @@
-//! A training step on a GPU: one graph launch, its results in a ring that the host reads now and then.
+//! A training step on a GPU: one graph launch, its results in a ring buffer that the host reads from time to time.
 
 use super::arguments::{RecordStepArgs, int};
 use super::driver::Buffer;
@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::{Params, Var, optim};
 use std::sync::Arc;
 
-/// Updates the host may be behind.
+/// Updates that the ring buffer holds.
 const UPDATES: u64 = 64;
-/// What a row of the ring begins with: loss, norm, applied, and one to spare.
+/// Values at the beginning of a row of the ring buffer: loss, norm, applied, and padding.
 const HEAD: usize = 4;
 
 /// A step on a GPU with its weights and optimiser.

@@ -28,9 +28,9 @@ impl SharedLibrary {
     #[cfg(unix)]
     pub fn open(what: &'static str, variable: &str, candidates: &[&str], hint: &str) -> Result<SharedLibrary> {
         const NOW_GLOBAL: c_int = 0x2 | 0x100;
-        let wished = std::env::var(variable).ok();
+        let chosen = std::env::var(variable).ok();
         let mut reason = String::new();
-        for name in wished.as_deref().into_iter().chain(candidates.iter().copied()) {
+        for name in chosen.as_deref().into_iter().chain(candidates.iter().copied()) {
             let Ok(c_name) = CString::new(name) else { continue };
             // SAFETY: a NUL-terminated name and valid flags.
             let handle = unsafe { dlopen(c_name.as_ptr(), NOW_GLOBAL) };

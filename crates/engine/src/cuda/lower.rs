@@ -34,16 +34,16 @@ pub(super) use sum::SumPlan;
 #[cfg(test)]
 pub(super) use {conv_f16x2::FILTERS, group_norm_one_pass::KNOWN};
 
-/// One piece of work on the stream.
+/// One piece of work on a stream.
 pub(super) enum Command {
     Kernel(Launch),
     Convolution(ConvCall),
     Product(Gemm),
     /// What follows runs on the second stream, after everything so far.
     Fork,
-    /// Back to the first stream; the event marks the end of what ran beside.
+    /// Back to the first stream; the event marks the end of the work on the second.
     Back(Event),
-    /// Waits for the event that this command marks.
+    /// Makes the first stream wait for the event of that command.
     Join(usize),
 }
 
@@ -65,7 +65,7 @@ struct Io<'a> {
     n: usize,
 }
 
-/// Everything the lowering needs to know.
+/// State of the lowering.
 pub(super) struct Lowering<'a> {
     pub device: &'a Arc<CudaDevice>,
     pub kernels: &'a mut Kernels,
@@ -86,7 +86,7 @@ pub(super) struct Lowering<'a> {
     /// Dropout's decisions that a forward pass leaves for the backward pass, by purpose, threshold and elements.
     pub masks: HashMap<(u32, u32, usize), Address>,
     pub commands: Vec<Command>,
-    /// What belongs to the step just lowered but may run beside the next ones.
+    /// Commands of the step just lowered that may run on the second stream.
     pub later: Vec<Command>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The address of a convolution's weight, in bf16 if it wants that.
+    /// The address of a convolution's weight, in bf16 if `half`.
     fn weight(&self, step: &Step, half: bool) -> Result<Address> {
         let var = step.inputs[1];
         match self.plan.place(var) {

@@ -45,14 +45,14 @@ macro_rules! attention {
     };
 }
 
-/// Group norm for some cuts of images; see lower/resident.rs.
+/// Group norm in one pass for some cuts of images; see lower/group_norm_one_pass.rs.
 macro_rules! norm {
     ($cuts:literal) => {
         concat!(include_str!("kernels/group_norm_one_pass.cuh"), include_str!("kernels/group_norm_one_pass.cu"), $cuts)
     };
 }
 
-/// Our kernels, as programs of similar size that are compiled side by side.
+/// Our kernels, as programs of similar size that are compiled in parallel.
 const PROGRAMS: [&str; 12] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu"), include_str!("kernels/fir.cu")),
     concat!(
@@ -117,12 +117,12 @@ fn compile(program: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     }
 }
 
-/// Tells in a moment whether kernels can be compiled for a compute capability.
+/// Checks quickly that kernels can be compiled for a compute capability.
 pub fn check(capability: (i32, i32)) -> Result<()> {
     cached("extern \"C\" __global__ void nothing() { await_previous(); }", capability).map(drop)
 }
 
-/// The compiled kernels, from the cache if they are there, else compiled side by side.
+/// The compiled kernels, from the cache if they are there, else compiled in parallel.
 pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
     std::thread::scope(|scope| {
         let threads = PROGRAMS.map(|program| scope.spawn(move || cached(program, capability)));

@@ -12,9 +12,9 @@ use crate::{Params, Var};
 use std::mem::offset_of;
 use std::sync::Arc;
 
-/// Elements of one block.
+/// Elements per block.
 const PIECE: usize = 16_384;
-/// Averages the kernel keeps at most.
+/// The largest number of EMAs.
 const MOST_EMAS: usize = 4;
 
 /// `Piece` of kernels/optim.cu: a block's part of a parameter.
@@ -111,7 +111,7 @@ impl DeviceAdam {
     ) -> Result<DeviceAdam> {
         if config.ema.len() > MOST_EMAS {
             return Err(Error::Device {
-                what: format!("{} averages were asked for", config.ema.len()),
+                what: format!("{} EMA decays were given", config.ema.len()),
                 problem: format!("the optimiser keeps at most {MOST_EMAS} on a GPU"),
                 hint: "remove some of the EMA decays".into(),
             });
@@ -204,12 +204,12 @@ impl DeviceAdam {
         &self.config
     }
 
-    /// Where the kernels keep what they share.
+    /// The address of what the kernels share.
     pub(super) fn state_address(&self) -> Address {
         self.state.address
     }
 
-    /// Takes over a state: moments, averages and the number of updates.
+    /// Continues from a state: moments, averages and the number of updates.
     pub fn restore(&self, from: &optim::Adam<f32>, host: &Params<f32>) -> Result<()> {
         for (device, moments) in [(&self.first, &from.first), (&self.second, &from.second)] {
             let mut values = host.clone();

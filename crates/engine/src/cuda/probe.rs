@@ -1,19 +1,19 @@
-//! Which of NVIDIA's libraries are here, and what to do about those that are not.
+//! Which of NVIDIA's libraries can be loaded, and what to do about the others.
 
 use super::library::SharedLibrary;
 use super::{cublas, cudnn, driver, nvrtc};
 use crate::error::{Error, Result};
 
-/// A library that was looked for.
+/// The outcome of loading a library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LibraryProbe {
-    /// What it is for.
+    /// Its name.
     pub what: &'static str,
     /// The name under which it was loaded, or why not and what to do.
     pub outcome: Result<String, (String, String)>,
 }
 
-/// Looks for every library, whether the others are there or not.
+/// Tries to load every library.
 pub fn probe() -> Vec<LibraryProbe> {
     let name = |library: &SharedLibrary| library.name.clone();
     let loaded = [

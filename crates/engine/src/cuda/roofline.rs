@@ -1,4 +1,4 @@
-//! What this GPU reaches at best: a large matrix product and a large copy.
+//! This GPU's roofline: the speed of a large matrix product and of a large copy.
 
 use super::arguments::{CastArgs, CopyRowsArgs, RandomArgs, int, long};
 use super::cublas::Gemm;

@@ -5,7 +5,7 @@
 use super::cudnn::Problem;
 use super::driver::Chip;
 use super::lower::{Fir, GroupNormKernel, OnChip, Products, RgbConv, SumPlan, conv_f16x2, convolution};
-use super::streams::runs_aside;
+use super::streams::runs_on_second_stream;
 use crate::Precision;
 use crate::cpu::conv::Geometry;
 use crate::error::Result;
@@ -58,14 +58,14 @@ pub(super) struct Selected {
     pub node: Node,
     pub kernel: Kernel,
     /// Whether it runs on the second stream.
-    pub aside: bool,
+    pub second_stream: bool,
 }
 
 impl Selected {
     pub fn new(node: Node, graph: &Graph, target: Target) -> Selected {
         let kernel = select(&node, graph, target);
-        let aside = runs_aside(&node, graph);
-        Selected { node, kernel, aside }
+        let second_stream = runs_on_second_stream(&node, graph);
+        Selected { node, kernel, second_stream }
     }
 
     /// The convolution that cuDNN is asked for, if it is; `pitch` is the number of elements from one pixel of a tensor to

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Check {
     /// What was compared.
     pub name: String,
-    /// In which numbers.
+    /// The precision.
     pub precision: Precision,
     /// The worst relative error (Euclidean), over outputs and gradients.
     pub error: f64,
@@ -47,7 +47,7 @@ fn limit(precision: Precision) -> f64 {
     }
 }
 
-/// Compares every example of the engine on the GPU with the CPU.
+/// Compares the GPU with the CPU on every case of [`OP_CASES`].
 pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let mut checks = Vec::new();
     for precision in [Precision::F32, Precision::Bf16] {
@@ -75,17 +75,12 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     type Test = fn(&Arc<Session>) -> Result<f64>;
     let exact: [(&str, Precision, f64, Test); 9] = [
         ("noise and dropout masks are bit-identical", Precision::F32, 0.0, noise_difference),
-        ("rectified convolutions", Precision::F32, 1e-5, |session| conv_f16x2::difference(session, Precision::F32)),
-        ("convolutions in halves are f32's", Precision::F16x2, 2e-6, |session| {
+        ("convolutions with ReLU", Precision::F32, 1e-5, |session| conv_f16x2::difference(session, Precision::F32)),
+        ("convolutions in pairs of f16 are as accurate as f32", Precision::F16x2, 2e-6, |session| {
             conv_f16x2::difference(session, Precision::F16x2)
         }),
-        ("convolutions from and to colours", Precision::Bf16, 5e-3, rgb_conv::difference),
-        (
-            "convolutions that write and read parts of joined channels",
-            Precision::Bf16,
-            5e-3,
-            concat_elision::difference,
-        ),
+        ("convolutions from and to RGB", Precision::Bf16, 5e-3, rgb_conv::difference),
+        ("convolutions that write and read parts of concatenations", Precision::Bf16, 5e-3, concat_elision::difference),
         ("batches gathered on the device or streamed are bit-identical", Precision::F32, 0.0, order_difference),
         ("training gives the same bits again, and when resumed", Precision::Bf16, 0.0, learning::same_bits),
         ("halves of a batch make the update of the whole", Precision::Bf16, 1e-2, learning::parts_make_a_whole),
@@ -182,7 +177,7 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     Ok(different as f64)
 }
 
-/// How many values of shuffled batches differ from the host's, over several epochs and from two runs on: of pictures that
+/// How many values of shuffled batches differ from the host's, over several epochs and from two runs on: of images that
 /// are on the device, and of those that come in shards.
 fn order_difference(session: &Arc<Session>) -> Result<f64> {
     let (batch, size, count, purpose) = (7, 5, 23, 0x6461);
@@ -190,21 +185,21 @@ fn order_difference(session: &Arc<Session>) -> Result<f64> {
     let x = g.input("x", [batch, size])?;
     let y = g.scale(x, 1.0)?;
     let params = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
-    let pictures: Arc<Vec<u8>> = Arc::new((0..count * size).map(|i| (i * 37 % 256) as u8).collect());
-    let order = Shuffled { picture_size: size, seed: 99, purpose };
+    let images: Arc<Vec<u8>> = Arc::new((0..count * size).map(|i| (i * 37 % 256) as u8).collect());
+    let order = Shuffled { image_size: size, seed: 99, purpose };
     let mut different = 0;
     for runs in [None, Some(1), Some(3)] {
         let mut device = CudaExecutor::new(session, &g, &[y], &params, Precision::F32, 0)?;
         match runs {
-            None => device.keep("x", &pictures, &order)?,
-            Some(runs) => device.stream_by("x", &pictures, &order, runs)?,
+            None => device.keep("x", &images, &order)?,
+            Some(runs) => device.stream_by("x", &images, &order, runs)?,
         }
         for run in (0..12).chain(5..20) {
             device.run(run)?;
             let found = device.get(y)?;
             for (slot, found) in found.chunks_exact(size).enumerate() {
                 let chosen = order.at(u64::from(run) * batch as u64 + slot as u64, count as u64) as usize;
-                let wanted = pictures[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
+                let wanted = images[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
                 different += found.iter().zip(wanted).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
             }
         }

@@ -1,4 +1,4 @@
-//! A device with everything that is loaded for it.
+//! A GPU with its libraries and kernels.
 
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
@@ -26,7 +26,7 @@ impl Session {
     /// Opens GPU number `ordinal` with its libraries, and begins to compile the kernels or to take them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
         let device = CudaDevice::open(ordinal)?;
-        // What cannot work is said here; the rest is compiled while other things are prepared.
+        // A compiler that cannot work is reported here; the kernels are compiled in the background.
         nvrtc::check(device.chip.capability)?;
         let kernels = Kernels::new(&device);
         let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
@@ -52,7 +52,7 @@ impl Session {
     }
 
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
-        // A panic elsewhere leaves nothing half-done in here.
+        // Nothing here is left inconsistent by a panic elsewhere.
         self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

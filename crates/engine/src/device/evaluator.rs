@@ -18,7 +18,7 @@ enum On {
 }
 
 impl Evaluator {
-    /// Plans `outputs` of `graph` on `device`. On the CPU all numbers are f32, whatever `numbers` says.
+    /// Plans `outputs` of `graph` on `device`. On the CPU everything is f32, whatever `precision` is.
     pub fn new(
         device: &Device,
         graph: &Graph,
@@ -69,7 +69,7 @@ impl Evaluator {
         }
     }
 
-    /// Runs once; `step` counts the random numbers on.
+    /// Runs once; `step` selects the random numbers.
     pub fn run(&mut self, step: u32) -> Result<()> {
         match &mut self.on {
             On::Cpu { run, params, seed } => {

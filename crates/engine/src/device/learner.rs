@@ -112,12 +112,12 @@ impl Learner {
         }
     }
 
-    /// Lets a GPU fill the input `name` by itself, from `pictures` (values of one byte, given as 0 to 1) in this order:
+    /// Lets a GPU fill the input `name` by itself, from `images` (values of one byte, given as 0 to 1) in this order:
     /// run `r` sees places `r * batch` and on. On a CPU the caller goes on setting it.
-    pub fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    pub fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
         match &mut self.on {
             On::Cpu(_) => Ok(()),
-            On::Cuda(cuda) => cuda.run.feed(name, pictures, order),
+            On::Cuda(cuda) => cuda.run.feed(name, images, order),
         }
     }
 

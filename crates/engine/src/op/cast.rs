@@ -31,7 +31,7 @@ impl Operation for Cast {
         vec![self.to]
     }
 
-    // Whoever takes the gradient casts it, unless it may be stored as it is.
+    // The gradient is cast where it is used, unless it may be stored as it is.
     fn gradient(&self, _: &mut Graph, _: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         Ok(vec![Some(only(dy)?)])
     }

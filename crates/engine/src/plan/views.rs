@@ -4,14 +4,14 @@ use crate::op::Op;
 use crate::{Graph, Node, Var};
 use std::collections::HashMap;
 
-/// Where a part lies: in which tensor, and from which channel on.
+/// Where a part is stored: in which tensor, and from which channel on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelView {
     pub whole: Var,
     pub first: usize,
 }
 
-/// The parts that lie in others. No whole is itself a part.
+/// The tensors that are stored in others. No whole is itself a part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Views(HashMap<Var, ChannelView>);
 
@@ -43,7 +43,7 @@ impl Views {
         graph.shape(self.whole(var)).channels()
     }
 
-    /// The tensor in which the parts that `node` joins already lie side by side.
+    /// The tensor in which all parts that `node` concatenates are already in place.
     pub fn joined(&self, node: &Node, graph: &Graph) -> Option<Var> {
         let Op::Concat(_) = node.op else { return None };
         let whole = self.get(*node.inputs.first()?)?.whole;
@@ -51,7 +51,7 @@ impl Views {
     }
 }
 
-/// What a node joins, and the first channel of each.
+/// What a node concatenates, and the first channel of each.
 pub(crate) fn parts<'a>(node: &'a Node, graph: &'a Graph) -> impl Iterator<Item = (Var, usize)> + 'a {
     node.inputs.iter().scan(0, |end, &part| {
         let first = *end;

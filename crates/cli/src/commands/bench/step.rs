@@ -64,7 +64,7 @@ impl Step {
             let words = (0..(IMAGES * picture_size / 16) as u64).flat_map(|block| numbers.block(block));
             Arc::new(words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
         };
-        let order = Shuffled { picture_size, seed: 1, purpose: 1 };
+        let order = Shuffled { image_size: picture_size, seed: 1, purpose: 1 };
         match self.data {
             Data::Fixed => {
                 let mut images = vec![0.0; self.gpu.batch * picture_size];

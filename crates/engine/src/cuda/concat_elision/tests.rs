@@ -199,7 +199,7 @@ fn check_values_if(late: bool, network: &Network, outputs: &[Var], precision: Pr
     };
     let mut pending: Vec<usize> = Vec::new();
     for (index, step) in plan.steps().iter().enumerate() {
-        if late && step.aside {
+        if late && step.second_stream {
             pending.push(index);
             continue;
         }

@@ -7,7 +7,7 @@ use header::*;
 use std::ops::Range;
 use std::ptr::null_mut;
 
-/// Precision of cudnn_graph.h.
+/// Constants of cudnn_graph.h.
 pub(super) mod header {
     pub const POINTWISE: i32 = 0;
     pub const CONVOLUTION: i32 = 1;
@@ -57,7 +57,7 @@ pub(super) mod id {
     pub const WITHIN: i64 = 7;
 }
 
-/// Plans that want more are passed over.
+/// Plans that need a larger workspace are rejected.
 const WORKSPACE_LIMIT: usize = 1 << 30;
 
 /// A cuDNN descriptor, destroyed when dropped.
@@ -100,7 +100,7 @@ impl Descriptor {
     }
 }
 
-/// TensorPlace a tensor lives.
+/// Where a tensor lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TensorPlace {
     Memory,
@@ -155,7 +155,7 @@ impl Planner {
         };
         check("asking for engines", status)?;
         let problem = *problem;
-        // The graph and its tensors must outlive the plans' making.
+        // The graph and its tensors must outlive the making of the plans.
         let keep = (graph, parts, heuristic);
         let found = found.clamp(0, most as i64) as usize;
         Ok(configs.into_iter().take(found).skip(wanted.start).map(move |config| {
@@ -164,14 +164,14 @@ impl Planner {
         }))
     }
 
-    /// The plan of an engine, if it keeps our promises on numbers and memory.
+    /// The plan of an engine, if it is deterministic, of the asked precision, and needs little memory.
     fn plan(self, problem: &Problem, config: Descriptor) -> Result<ConvPlan> {
         let notes = numerical_notes(self.library, &config)?;
         if !problem.half && !problem.tf32 && notes.contains(&TENSOR_CORE_NOTE) {
             return Err(failed("choosing an engine", "it rounds to TF32"));
         }
         if notes.contains(&NONDETERMINISTIC_NOTE) {
-            return Err(failed("choosing an engine", "it gives other bits in every run"));
+            return Err(failed("choosing an engine", "it is not deterministic"));
         }
         let plan = Descriptor::new(self.library, PLAN)?;
         plan.set(400, TYPE_HANDLE, &[self.handle])?;
@@ -188,7 +188,7 @@ impl Planner {
             unsafe { (self.library.get)(plan.raw, 402, TYPE_INT64, 1, &mut count, (&raw mut workspace).cast()) };
         check("asking for the workspace", status)?;
         if workspace as usize > WORKSPACE_LIMIT {
-            return Err(failed("choosing an engine", "it wants too much memory"));
+            return Err(failed("choosing an engine", "it needs too much memory"));
         }
         Ok(ConvPlan { plan, workspace: workspace as usize, epilogue: problem.epilogue, parts })
     }
@@ -321,7 +321,7 @@ impl ConvPlan {
     }
 }
 
-/// What an engine does to its numbers.
+/// An engine's numerical notes.
 fn numerical_notes(library: &'static CudnnFunctions, config: &Descriptor) -> Result<Vec<i32>> {
     let engine = Descriptor::new(library, ENGINE)?;
     let mut raw = [engine.raw];

@@ -1,4 +1,4 @@
-//! Memory on the device, and memory of the host that it reads by itself.
+//! Device memory, and page-locked host memory.
 
 use super::{Address, CudaDevice};
 use crate::error::Result;
@@ -30,7 +30,7 @@ impl CudaDevice {
     }
 }
 
-/// CudaDevice memory, freed when dropped.
+/// Device memory, freed when dropped.
 pub struct Buffer {
     device: Arc<CudaDevice>,
     /// Where it begins.
@@ -52,8 +52,8 @@ impl Buffer {
         self.device.synchronize()
     }
 
-    /// Begins to copy a part of the host's memory to the same place here, beside all else: that part is not to be written
-    /// until a later mark on the stream of copies is reached.
+    /// Begins an asynchronous copy of a part of host memory to the same offset here, on the stream of copies. The host must not
+    /// write that part until an event recorded there afterwards has completed.
     pub(in crate::cuda) fn begin_write(&self, from: &Pinned, part: Range<usize>) -> Result<()> {
         assert!(part.end <= self.bytes && part.end <= from.bytes, "write beyond a buffer");
         self.device.enter()?;
@@ -97,7 +97,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory of the host that the device reads while the host goes on; all zero at first, freed when dropped.
+/// Page-locked host memory for asynchronous copies; zeroed, freed when dropped.
 pub(in crate::cuda) struct Pinned {
     device: Arc<CudaDevice>,
     begin: *mut u8,

@@ -1,4 +1,4 @@
-//! Joining rows and cutting them apart.
+//! Concatenation and slices of channels.
 
 use super::{Io, Lowering};
 use crate::cuda::arguments::*;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::plan::Step;
 
 impl Lowering<'_> {
-    /// Joins rows, three parts at a time; those that already lie where they are joined are not touched.
+    /// Concatenates rows, three parts at a time; parts that are already stored there are not copied.
     pub(super) fn concat(&mut self, step: &Step, io: &Io) -> Result<()> {
         let widths: Vec<usize> = io.shapes.iter().map(|shape| shape.channels()).collect();
         let width: usize = widths.iter().sum();

@@ -1,4 +1,4 @@
-//! Convolutions of f32 on tensor cores, in halves (kernels/conv_f16x2.cu).
+//! Convolutions of f32 on tensor cores, each number as the sum of two f16 (kernels/conv_f16x2.cu).
 
 use super::{Io, Lowering};
 use crate::Precision;
@@ -14,7 +14,7 @@ const PIXELS: usize = 128;
 /// Filters of a block that there are kernels for, largest first.
 pub(in crate::cuda) const FILTERS: [usize; 4] = [96, 64, 48, 32];
 
-/// The geometry of a convolution that the kernels take: whole steps of 16 channels, a plain end.
+/// The geometry of a convolution that the kernels take: multiples of 16 channels, no residual and scale.
 pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], precision: Precision) -> Option<Geometry> {
     let Op::Conv2d(op) = op else { return None };
     if precision != Precision::F16x2 || op.residual || op.scale != 1.0 {
@@ -24,7 +24,7 @@ pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], precision: Precision
     (geometry.channels % 16 == 0 && geometry.filters % 2 == 0).then_some(geometry)
 }
 
-/// Bytes for the weight in halves.
+/// Bytes for the weight in pairs of f16.
 pub(in crate::cuda) fn scratch(g: &Geometry) -> usize {
     4 * weights(g)
 }
@@ -34,12 +34,12 @@ fn weights(g: &Geometry) -> usize {
 }
 
 impl Lowering<'_> {
-    /// The weight into its halves, then the convolution with bias and rectifier.
+    /// Splits the weight into pairs of f16, then convolves, with bias and ReLU.
     pub(super) fn conv_f16x2(&mut self, op: &Conv2d, g: &Geometry, io: &Io) -> Result<()> {
         let fours = weights(g) / 4;
         let arguments = F16x2WeightsArgs { out: io.scratch, weight: io.ins[1], fours: long(fours) };
         self.each(KernelName::F16x2Weights, fours, &arguments)?;
-        // A block costs its filters, and as much as some 32 more for its pixels.
+        // A block costs its filters, and about as much as 32 more for its pixels.
         let cost = |block: usize| g.filters.div_ceil(block) * (block + 32);
         let block = FILTERS
             .into_iter()

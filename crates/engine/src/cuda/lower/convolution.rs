@@ -1,4 +1,4 @@
-//! Convolutions: by cuDNN, with what follows them in the same kernel or in a pass of ours.
+//! Convolutions: by cuDNN, with the epilogue in the same kernel or in one of ours.
 
 use super::{Command, Io, Lowering, pack_of};
 use crate::cpu::conv::Geometry;

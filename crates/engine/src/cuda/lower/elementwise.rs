@@ -1,4 +1,4 @@
-//! Operations on each element by itself.
+//! Elementwise operations.
 
 use super::{Io, Lowering, pack_of};
 use crate::Shape;
@@ -9,7 +9,7 @@ use crate::op::{Binary, BinaryKind, Combine};
 use crate::plan::Step;
 
 impl Lowering<'_> {
-    /// A sum of tensors, each times a number.
+    /// A linear combination of tensors.
     pub(super) fn combine(&mut self, op: &Combine, step: &Step, io: &Io) -> Result<()> {
         let Io { ins, outs, element, half, n, .. } = io;
         let (element, half, n, pack) = (*element, *half, *n, pack_of(*n));
@@ -36,7 +36,7 @@ impl Lowering<'_> {
         self.each(KernelName::Combine { element, pack }, n / pack, &arguments)
     }
 
-    /// A sum or product of two tensors, either of which may be repeated along some axes.
+    /// A sum or product of two tensors with broadcasting.
     pub(super) fn binary(&mut self, op: &Binary, step: &Step, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, n, .. } = io;
         let n = *n;
@@ -60,7 +60,7 @@ impl Lowering<'_> {
         self.each(KernelName::Binary { a, b, pack }, n / pack, &arguments)
     }
 
-    /// The same numbers in another precision.
+    /// The same values in another type.
     pub(super) fn cast(&mut self, step: &Step, io: &Io) -> Result<()> {
         let (out, x, from, n, pack) = (io.outs[0], io.ins[0], io.element, io.n, pack_of(io.n));
         let to = self.element(step.outputs[0]);
@@ -73,7 +73,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A tensor repeated along some axes.
+    /// A tensor broadcast along some axes.
     pub(super) fn expand(&mut self, step: &Step, io: &Io) -> Result<()> {
         let (Some(sizes), Some(x)) = (four(io.out_shape), four(io.shapes[0])) else {
             return Err(self.unsupported(step, "has more than four dimensions"));
@@ -97,8 +97,8 @@ fn four(shape: &Shape) -> Option<[usize; 4]> {
     Some(sizes)
 }
 
-/// The same shapes with neighbouring axes made one where each shape goes along both of them or is repeated along both, so
-/// that the last axis is as long as it can be. The first shape is repeated nowhere.
+/// The same shapes with neighbouring axes merged where each shape extends along both or is broadcast along both, so that the
+/// last axis is as long as possible. The first shape is broadcast nowhere.
 fn joined(shapes: [[usize; 4]; 3]) -> [[usize; 4]; 3] {
     let mut axes: Vec<[usize; 3]> = Vec::new();
     for axis in (0..4).rev() {

@@ -1,5 +1,5 @@
-//! Group norm: resident in registers (kernels/group_norm_one_pass.cu), else by slices of channels, by chunks of pixels, or for
-//! any shape (kernels/group_norm.cu).
+//! Group norm: in one pass (kernels/group_norm_one_pass.cu), else by slices of channels, by chunks of pixels, or for any shape
+//! (kernels/group_norm.cu).
 
 use super::group_norm_one_pass::OnePass;
 use super::{Io, Lowering};
@@ -17,7 +17,7 @@ use crate::plan::Step;
 pub(in crate::cuda) enum GroupNormKernel {
     /// In one pass, with a slice of an image's channels in registers.
     OnePass(OnePass),
-    /// By so many chunks of pixels.
+    /// By this many chunks of pixels.
     Chunks(usize),
     /// By slices of channels.
     Slices(Slice),
@@ -65,7 +65,7 @@ fn chunks(x: &Shape) -> Option<usize> {
 }
 
 impl Lowering<'_> {
-    /// `y`, mean and inverse deviation.
+    /// `y`, mean and inverse standard deviation.
     #[rustfmt::skip] // arguments in lines
     pub(super) fn group_norm(&mut self, kernel: &GroupNormKernel, options: &NormOptions, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, element, half, .. } = io;
@@ -188,7 +188,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Mean, inverse deviation, `dy`, `x`, `gamma`, `beta`, and the shift (0 if there is none).
+/// Mean, inverse standard deviation, `dy`, `x`, `gamma`, `beta`, and the shift (0 if there is none).
 pub(super) fn gradient_inputs(ins: &[Address]) -> [Address; 7] {
     let shift = ins.get(6).copied().unwrap_or(0);
     [ins[0], ins[1], ins[2], ins[3], ins[4], ins[5], shift]

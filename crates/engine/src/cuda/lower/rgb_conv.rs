@@ -1,4 +1,4 @@
-//! 3 x 3 convolutions between colours and many channels (kernels/rgb_conv.cu).
+//! 3 x 3 convolutions between RGB images and many channels (kernels/rgb_conv.cu).
 
 use super::{Io, Lowering};
 use crate::Shape;
