@@ -244,7 +244,7 @@ fn a_run_that_goes_on_predicts_what_the_imported_network_predicts() {
     let predicted = |place: &Path| {
         let model = Model::open(place, Some("raw".parse().unwrap())).unwrap();
         let device = softdiff::engine::Device::open("cpu").unwrap();
-        let mut denoiser = model.denoiser(&device, 1, softdiff::engine::cuda::Numbers::F32).unwrap();
+        let mut denoiser = model.denoiser(&device, 1, softdiff::engine::Precision::F32).unwrap();
         let x: Vec<f64> = (0..3072).map(|i| (i * 37 % 101) as f64 / 100.0).collect();
         [0.1, 0.5, 0.9].map(|t| denoiser.x0_hat(&x, t).unwrap())
     };

@@ -5,7 +5,7 @@ use crate::op::Op;
 use crate::{Graph, Leaf, Node, Var};
 use std::collections::HashMap;
 
-/// Whether computing it again costs little beside what its result would take.
+/// Whether recomputing it is cheap compared with keeping its result.
 fn cheap(op: &Op) -> bool {
     matches!(op, Op::GroupNorm(_) | Op::Resample(_) | Op::Concat(_))
 }
@@ -62,7 +62,7 @@ impl Graph {
                     // A parameter's gradient goes to the optimiser, which reads either.
                     let gradient = match self.leaf(*input) {
                         Leaf::Param(_) => gradient,
-                        _ => self.cast(gradient, self.precision(*input))?,
+                        _ => self.cast(gradient, self.storage(*input))?,
                     };
                     arrived[input.index()].push(gradient);
                 }
@@ -85,7 +85,7 @@ impl Graph {
 
     /// A tensor that reverse operations read instead of `var`: the same values, computed again if that is cheap.
     ///
-    /// Nobody keeps a result that no reverse operation reads, nor computes it again: plans leave out what is not needed.
+    /// Results that no reverse operation reads are neither kept nor recomputed: plans leave out what is not needed.
     fn again(&mut self, var: Var, made: &mut HashMap<Var, Var>) -> Result<Var> {
         if let Some(&again) = made.get(&var) {
             return Ok(again);

@@ -18,7 +18,7 @@ impl Var {
 
 /// How a backend may store a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Precision {
+pub enum Storage {
     /// In the executor's element type.
     Full,
     /// In 16 bits, where the backend computes with such activations; else like `Full`.
@@ -49,6 +49,8 @@ pub enum Leaf {
     Constant(Arc<[f64]>),
     /// Written by an operation; the index counts operations.
     Computed(usize),
+    /// Part of another since [`Graph::fold`]; nothing can read it.
+    Folded,
 }
 
 /// How a parameter is initialised; see [`crate::Params::initialise`].
@@ -83,7 +85,7 @@ pub struct ParamSpec {
 
 struct Tensor {
     shape: Shape,
-    precision: Precision,
+    storage: Storage,
     leaf: Leaf,
 }
 
@@ -111,9 +113,9 @@ impl Graph {
         self.recompute = again;
     }
 
-    fn tensor(&mut self, shape: Shape, precision: Precision, leaf: Leaf) -> Var {
+    fn tensor(&mut self, shape: Shape, storage: Storage, leaf: Leaf) -> Var {
         let var = Var(self.tensors.len() as u32);
-        self.tensors.push(Tensor { shape, precision, leaf });
+        self.tensors.push(Tensor { shape, storage, leaf });
         var
     }
 
@@ -138,7 +140,7 @@ impl Graph {
             let first = self.shape(*first).clone();
             return Err(Error::Duplicate { kind: "input", name: name.into(), first, second: shape });
         }
-        let var = self.tensor(shape, Precision::Full, Leaf::Input(self.inputs.len()));
+        let var = self.tensor(shape, Storage::Full, Leaf::Input(self.inputs.len()));
         self.inputs.push((name.into(), var));
         Ok(var)
     }
@@ -160,7 +162,7 @@ impl Graph {
             let first = self.params[index].0.shape.clone();
             return Err(Error::Duplicate { kind: "parameter", name, first, second: shape });
         }
-        let var = self.tensor(shape.clone(), Precision::Full, Leaf::Param(self.params.len()));
+        let var = self.tensor(shape.clone(), Storage::Full, Leaf::Param(self.params.len()));
         self.param_index.insert(name.clone(), self.params.len());
         self.params.push((ParamSpec { name, shape, init, trainable }, var));
         Ok(var)
@@ -174,7 +176,7 @@ impl Graph {
             let found = Shape::from([values.len()]);
             return Err(Error::ShapeMismatch { kind: "constant", name: String::new(), expected: shape, found });
         }
-        Ok(self.tensor(shape, Precision::Full, Leaf::Constant(values.into())))
+        Ok(self.tensor(shape, Storage::Full, Leaf::Constant(values.into())))
     }
 
     /// Runs `build` with `name` appended to the names of parameters and to the places in error messages.
@@ -210,7 +212,9 @@ impl Graph {
         let op = op.into();
         let shapes: Vec<&Shape> = inputs.iter().map(|&v| self.shape(v)).collect();
         let place = if self.scope.is_empty() { String::new() } else { format!(" at `{}`", self.scope) };
-        let outputs = op.shapes(&shapes).and_then(|outputs| {
+        let folded = inputs.iter().any(|&v| matches!(self.leaf(v), Leaf::Folded));
+        let readable = if folded { Err("reads a tensor that was folded into another".to_string()) } else { Ok(()) };
+        let outputs = readable.and_then(|()| op.shapes(&shapes)).and_then(|outputs| {
             match outputs.iter().find(|s| !matches!(s.checked_len(), Some(1..=0x3FFF_FFFF))) {
                 Some(shape) => Err(format!("its output {shape} is empty or too large")),
                 None => Ok(outputs),
@@ -222,17 +226,33 @@ impl Graph {
             problem,
             inputs: shapes.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", "),
         })?;
-        let node = self.nodes.len();
-        let precisions: Vec<Precision> = inputs.iter().map(|&v| self.precision(v)).collect();
-        let precisions = op.precisions(&precisions, outputs.len());
+        let storages: Vec<Storage> = inputs.iter().map(|&v| self.storage(v)).collect();
+        let storages = op.storages(&storages, outputs.len());
         let outputs: Vec<Var> =
-            outputs.into_iter().zip(precisions).map(|(s, p)| self.tensor(s, p, Leaf::Computed(node))).collect();
+            outputs.into_iter().zip(storages).map(|(s, p)| self.tensor(s, p, Leaf::Folded)).collect();
+        self.add_node(op, inputs, &outputs);
+        Ok(outputs)
+    }
+
+    /// Records an operation whose outputs are tensors of this graph.
+    pub(crate) fn add_node(&mut self, op: Op, inputs: &[Var], outputs: &[Var]) {
         let scope = match self.nodes.last() {
             Some(last) if *last.scope == *self.scope => last.scope.clone(),
             _ => self.scope.as_str().into(),
         };
-        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.clone(), scope });
-        Ok(outputs)
+        for var in outputs {
+            self.tensors[var.index()].leaf = Leaf::Computed(self.nodes.len());
+        }
+        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.to_vec(), scope });
+    }
+
+    /// Removes all operations; until they are added again, their outputs cannot be read.
+    pub(crate) fn take_nodes(&mut self) -> Vec<Node> {
+        let nodes = std::mem::take(&mut self.nodes);
+        for var in nodes.iter().flat_map(|node| &node.outputs) {
+            self.tensors[var.index()].leaf = Leaf::Folded;
+        }
+        nodes
     }
 
     /// Records an operation with one output.
@@ -246,8 +266,8 @@ impl Graph {
     }
 
     /// How a tensor may be stored.
-    pub fn precision(&self, var: Var) -> Precision {
-        self.tensors[var.index()].precision
+    pub fn storage(&self, var: Var) -> Storage {
+        self.tensors[var.index()].storage
     }
 
     /// Where a tensor comes from.
@@ -279,8 +299,8 @@ impl Graph {
         &self.tensors[index].shape
     }
 
-    pub(crate) fn precision_at(&self, index: usize) -> Precision {
-        self.tensors[index].precision
+    pub(crate) fn storage_at(&self, index: usize) -> Storage {
+        self.tensors[index].storage
     }
 
     pub(crate) fn leaf_at(&self, index: usize) -> &Leaf {
@@ -301,6 +321,7 @@ impl Graph {
                 let node = &self.nodes[*i];
                 format!("output of {} at `{}`", node.op.name(), node.scope)
             }
+            Leaf::Folded => "a tensor that was folded into another".into(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The plan: which operations run, in which order, and where in one arena every tensor lives.
 
 mod disjoint;
+pub(crate) mod views;
 
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result, suggest};
 use crate::op::Op;
-use crate::views::Views;
-use crate::{Graph, Leaf, Node, ParamSpec, Precision, Shape, Var};
+use crate::plan::views::Views;
+use crate::{Graph, Leaf, Node, ParamSpec, Shape, Storage, Var};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub enum Place {
 /// One operation of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
+    /// Its place among the nodes that were planned.
+    pub node: usize,
     pub op: Op,
     pub inputs: Vec<Var>,
     pub outputs: Vec<Var>,
@@ -34,8 +37,8 @@ pub(crate) struct Step {
     pub flops: u64,
     /// First element and number of elements of its scratch memory.
     pub scratch: (usize, usize),
-    /// Whether it may run beside the steps that follow; see [`Storage::aside`].
-    pub aside: bool,
+    /// Whether it runs on the second stream.
+    pub second_stream: bool,
 }
 
 /// An ordered graph with memory assigned by liveness.
@@ -54,35 +57,36 @@ pub struct Plan {
     sizes: Vec<usize>,
     unit_bytes: usize,
     leeway: usize,
-    /// The time of each step; all steps aside in a row have the same.
+    /// The time of each step; consecutive steps of the second stream have the same.
     ticks: Vec<usize>,
     views: Views,
 }
 
 /// How a backend stores tensors, in units of its choice.
-pub(crate) struct Storage<'a> {
+pub(crate) struct MemoryLayout<'a> {
     /// Units of one element in full and in half precision.
     pub units: [usize; 2],
     /// Tensors begin at multiples of this many units.
     pub grain: usize,
     /// Bytes of a unit.
     pub unit_bytes: usize,
-    /// Units of scratch memory that an operation needs.
-    pub scratch: &'a mut dyn FnMut(&Node, &Graph) -> Result<usize>,
-    /// Which operations run beside the others, on a second queue.
-    pub aside: &'a dyn Fn(&Node, &Graph) -> bool,
-    /// Which outputs an operation may write aside, though the operation itself is not.
-    pub ends_aside: &'a dyn Fn(&Node, &Graph, Var) -> bool,
-    /// Steps by which what runs aside may be late: for so long it keeps what it uses. Those aside in a row count as one.
+    /// Units of scratch memory that a node needs.
+    pub scratch: &'a mut dyn FnMut(usize) -> Result<usize>,
+    /// Which nodes run on the second stream.
+    pub second_stream: &'a dyn Fn(usize) -> bool,
+    /// Which outputs a node of the first stream writes on the second.
+    pub ends_on_second_stream: &'a dyn Fn(usize, Var) -> bool,
+    /// Steps by which the second stream may be late: for as long it keeps the memory it uses. Consecutive steps of the second
+    /// stream count as one.
     pub leeway: usize,
-    /// Tensors that lie in others.
+    /// Tensors that are stored in others.
     pub views: Views,
 }
 
-impl Storage<'_> {
+impl MemoryLayout<'_> {
     /// Units of an element.
     fn unit(&self, graph: &Graph, var: usize) -> usize {
-        self.units[usize::from(graph.precision_at(var) == Precision::Half)]
+        self.units[usize::from(graph.storage_at(var) == Storage::Half)]
     }
 
     fn size(&self, graph: &Graph, var: usize) -> usize {
@@ -90,14 +94,14 @@ impl Storage<'_> {
     }
 }
 
-/// Whether an operation writes nothing, since its output is its input under another shape, or as a parameter is stored
-/// besides.
+/// Whether an operation writes nothing, since its output is its input under another shape, or the stored copy of a parameter
+/// in another type.
 pub(crate) fn renames(node: &Node, graph: &Graph) -> bool {
     let of_param = || matches!(graph.leaf(node.inputs[0]), Leaf::Param(_));
     matches!(node.op, Op::Reshape(_)) || matches!(node.op, Op::Cast(_)) && of_param()
 }
 
-/// Where in its input an operation's output lies, if it is no more than a part of it: a piece of a single row.
+/// The offset of an operation's output in its input, if it is a slice of a single row.
 fn part(node: &Node, graph: &Graph) -> Option<usize> {
     let Op::SliceChannels(op) = &node.op else { return None };
     let shape = graph.shape(node.inputs[0]);
@@ -124,28 +128,33 @@ impl Plan {
     ///
     /// Units are elements, whatever their type: this is the CPU's plan.
     pub fn new(graph: &Graph, outputs: &[Var]) -> Result<Plan> {
-        let mut scratch = |node: &Node, graph: &Graph| {
+        let mut scratch = |index: usize| {
+            let node = &graph.nodes()[index];
             let inputs: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let outputs: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             Ok(node.op.scratch(&inputs, &outputs))
         };
         // 32 elements are 128 bytes of f32.
-        let storage = Storage {
+        let layout = MemoryLayout {
             units: [1, 1],
             grain: 32,
             unit_bytes: 4,
             scratch: &mut scratch,
-            aside: &|_, _| false,
-            ends_aside: &|_, _, _| false,
+            second_stream: &|_| false,
+            ends_on_second_stream: &|_, _| false,
             leeway: 0,
             views: Views::default(),
         };
-        Plan::stored(graph, graph.nodes(), outputs, storage)
+        Plan::stored(graph, &graph.nodes().iter().collect::<Vec<_>>(), outputs, layout)
     }
 
-    /// Plans for a backend with its own storage, which may have fused some of the graph's `nodes`.
-    pub(crate) fn stored(graph: &Graph, nodes: &[Node], outputs: &[Var], storage: Storage) -> Result<Plan> {
+    /// Plans for a backend with its own layout, which may have fused some of the graph's `nodes`.
+    pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], layout: MemoryLayout) -> Result<Plan> {
         let count = graph.tensor_count();
+        if let Some(&var) = outputs.iter().find(|&&var| matches!(graph.leaf(var), Leaf::Folded)) {
+            let suggestion = "; it was folded into another, unless it is kept".into();
+            return Err(Error::Unknown { kind: "output", name: format!("{var:?}"), suggestion });
+        }
         let mut needed = vec![false; count];
         outputs.iter().for_each(|v| needed[v.index()] = true);
         let mut live = Vec::new();
@@ -158,23 +167,23 @@ impl Plan {
         live.reverse();
 
         // A part lives where and as long as the whole.
-        let views = &storage.views;
+        let views = &layout.views;
         let mut root: Vec<usize> = (0..count).collect();
         // Units from the root's beginning on.
         let mut within = vec![0; count];
         let mut first = vec![usize::MAX; count];
         let mut last = vec![0; count];
-        let mut last_aside = vec![None; count];
+        let mut last_on_second_stream = vec![None; count];
         let (mut steps, mut ticks): (Vec<Step>, Vec<usize>) = Default::default();
         for index in live {
-            let node = &nodes[index];
+            let node = nodes[index];
             for &var in &node.outputs {
                 if let Some(view) = views.get(var) {
                     root[var.index()] = view.whole.index();
-                    within[var.index()] = view.first * storage.unit(graph, var.index());
+                    within[var.index()] = view.first * layout.unit(graph, var.index());
                 }
             }
-            // What another tensor already is, or has as a part, is not written; nor what joins parts that lie side by side.
+            // Views of other tensors are not written, nor concatenations whose parts are already in place.
             let (input, output) = (node.inputs.first().map_or(0, |v| v.index()), node.outputs[0].index());
             let computed = matches!(graph.leaf_at(root[input]), Leaf::Computed(_));
             let part = part(node, graph).filter(|_| computed);
@@ -184,36 +193,37 @@ impl Plan {
             }
             if renames(node, graph) || part.is_some() {
                 root[output] = root[input];
-                within[output] = within[input] + part.unwrap_or(0) * storage.unit(graph, output);
+                within[output] = within[input] + part.unwrap_or(0) * layout.unit(graph, output);
                 continue;
             }
             let at = steps.len();
-            let aside = (storage.aside)(node, graph);
-            let in_a_row = aside && steps.last().is_some_and(|step: &Step| step.aside);
+            let second_stream = (layout.second_stream)(index);
+            let in_a_row = second_stream && steps.last().is_some_and(|step: &Step| step.second_stream);
             ticks.push(ticks.last().map_or(0, |tick| tick + usize::from(!in_a_row)));
             for var in node.inputs.iter().chain(&node.outputs) {
                 let root = root[var.index()];
                 (first[root], last[root]) = (at.min(first[root]), at);
-                if aside || node.outputs.contains(var) && (storage.ends_aside)(node, graph, *var) {
-                    last_aside[root] = Some(at);
+                if second_stream || node.outputs.contains(var) && (layout.ends_on_second_stream)(index, *var) {
+                    last_on_second_stream[root] = Some(at);
                 }
             }
             let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
             let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             steps.push(Step {
                 flops: node.op.flops(&input_shapes, &output_shapes),
-                scratch: (0, (storage.scratch)(node, graph)?),
+                scratch: (0, (layout.scratch)(index)?),
+                node: index,
                 op: node.op.clone(),
                 inputs: node.inputs.clone(),
                 outputs: node.outputs.clone(),
                 scope: node.scope.clone(),
-                aside,
+                second_stream,
             });
         }
-        // The step before which what runs aside must be over.
-        let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + storage.leeway);
-        for (last, aside) in last.iter_mut().zip(last_aside) {
-            *last = aside.map_or(*last, |at| until(at).max(*last));
+        // The step before which the second stream must have finished step `at`.
+        let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + layout.leeway);
+        for (last, second_stream) in last.iter_mut().zip(last_on_second_stream) {
+            *last = second_stream.map_or(*last, |at| until(at).max(*last));
         }
         outputs.iter().for_each(|v| last[root[v.index()]] = usize::MAX);
 
@@ -222,13 +232,13 @@ impl Plan {
         for (at, step) in steps.iter().enumerate() {
             // What is written in parts is there from the first of them on.
             for var in step.outputs.iter().map(|v| root[v.index()]).filter(|&root| first[root] == at) {
-                let size = storage.size(graph, var);
+                let size = layout.size(graph, var);
                 intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
             }
-            let last = if step.aside { until(at) } else { at };
+            let last = if step.second_stream { until(at) } else { at };
             intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
         }
-        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(storage.grain));
+        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(layout.grain));
         let arena = assign(&mut intervals.iter_mut().map(|(_, i)| i).collect::<Vec<_>>());
         let unshared = intervals.iter().filter(|(var, _)| var.is_some()).map(|(_, i)| i.size).sum();
 
@@ -241,7 +251,7 @@ impl Plan {
                     constants.push(values.clone());
                     Some(Place::Constant(constants.len() - 1))
                 }
-                Leaf::Computed(_) => None,
+                Leaf::Computed(_) | Leaf::Folded => None,
             })
             .collect();
         let mut scratches = steps.iter_mut();
@@ -268,11 +278,11 @@ impl Plan {
             constants,
             arena,
             unshared,
-            sizes: (0..count).map(|i| storage.size(graph, i)).collect(),
-            unit_bytes: storage.unit_bytes,
-            leeway: storage.leeway,
+            sizes: (0..count).map(|i| layout.size(graph, i)).collect(),
+            unit_bytes: layout.unit_bytes,
+            leeway: layout.leeway,
             ticks,
-            views: storage.views,
+            views: layout.views,
         };
         plan.check_disjoint()?;
         Ok(plan)
@@ -297,7 +307,7 @@ impl Plan {
         &self.steps
     }
 
-    /// The last step of those that must be over before step `index` if they run aside.
+    /// The last step of the second stream that must be over before step `index`.
     pub(crate) fn due(&self, index: usize) -> Option<usize> {
         self.ticks.partition_point(|tick| tick + self.leeway <= self.ticks[index]).checked_sub(1)
     }
@@ -306,9 +316,9 @@ impl Plan {
         &self.shapes[var.index()]
     }
 
-    /// Where a tensor lives. Tensors that no planned step touches count as the arena's start; nobody reads them.
+    /// Where a tensor of a planned step lives.
     pub(crate) fn place(&self, var: Var) -> Place {
-        self.places[var.index()].unwrap_or(Place::Arena(0))
+        self.places[var.index()].expect("a planned step reads or writes the tensor")
     }
 
     /// The tensor that `var` is under another shape, or a part of.
@@ -318,7 +328,7 @@ impl Plan {
 
     /// Elements from one pixel of a tensor to the next.
     pub(crate) fn pitch(&self, var: Var) -> usize {
-        self.shape(self.views.whole(var)).last().copied().unwrap_or(1)
+        self.shape(self.views.whole(var)).channels()
     }
 
     /// Whether a tensor is written where `whole` is.

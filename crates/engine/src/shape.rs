@@ -23,6 +23,16 @@ impl Shape {
         self.0.as_slice().try_into().ok()
     }
 
+    /// The sizes of a shape whose dimensions were checked when its node was added.
+    pub(crate) fn known<const N: usize>(&self) -> [usize; N] {
+        self.dims().expect("dimensions were checked when the node was added")
+    }
+
+    /// The last dimension: the channels of an image, the width of a row; 1 for a scalar.
+    pub(crate) fn channels(&self) -> usize {
+        self.0.last().copied().unwrap_or(1)
+    }
+
     /// Elements per step of each dimension in row-major order.
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1; self.0.len()];

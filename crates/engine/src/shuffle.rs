@@ -5,7 +5,7 @@
 
 use crate::rng::Stream;
 
-/// Four make a permutation that cannot be told from a random one; small sets profit from a few more.
+/// Four make a permutation indistinguishable from a random one; small sets profit from a few more.
 const ROUNDS: u64 = 6;
 /// Tiny networks have too few states to shuffle well.
 const MIN_HALF_BITS: u32 = 4;
@@ -18,12 +18,12 @@ pub struct Permutation {
     half_bits: u32,
 }
 
-/// Which picture comes when, as a pure function of seed and place: every epoch sees every picture once, in an order of
+/// Which image comes when, as a pure function of seed and place: every epoch sees every image once, in an order of
 /// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffled {
-    /// Values of a picture.
-    pub picture_size: usize,
+    /// Values of a image.
+    pub image_size: usize,
     /// The run's seed.
     pub seed: u64,
     /// Purpose of the random numbers.
@@ -31,7 +31,7 @@ pub struct Shuffled {
 }
 
 impl Shuffled {
-    /// The picture in place `seen` of a sequence without end, of `count` pictures.
+    /// The image in place `seen` of a sequence without end, of `count` images.
     pub fn at(&self, seen: u64, count: u64) -> u64 {
         let stream = Stream { seed: self.seed, purpose: self.purpose, step: (seen / count) as u32 };
         Permutation::new(stream, count).at(seen % count)

@@ -3,7 +3,7 @@
 use softdiff_engine::cpu::Executor;
 use softdiff_engine::op::Window;
 use softdiff_engine::rng::Stream;
-use softdiff_engine::{Error, Graph, Init, Params, Plan, Precision, Result, Var};
+use softdiff_engine::{Error, Graph, Init, Params, Plan, Result, Storage, Var};
 
 /// A small network that uses every parallel kernel, its loss and its gradients.
 fn network(g: &mut Graph) -> Result<(Var, Vec<Var>)> {
@@ -108,11 +108,11 @@ fn operations_that_no_output_needs_are_not_planned() {
 fn joined_parameters_get_their_gradients_without_copies() {
     let mut g = Graph::new();
     let x = g.input("x", [2, 8]).unwrap();
-    let x = g.cast(x, Precision::Half).unwrap();
+    let x = g.cast(x, Storage::Half).unwrap();
     let mut rows = Vec::new();
     for (name, outputs) in [("a", 3), ("b", 4)] {
         let weight = g.param(name, [outputs, 8], Init::Uniform { bound: 1.0 }).unwrap();
-        let weight = g.cast(weight, Precision::Half).unwrap();
+        let weight = g.cast(weight, Storage::Half).unwrap();
         rows.push(g.reshape(weight, [outputs * 8]).unwrap());
     }
     let weight = g.concat(&rows).unwrap();

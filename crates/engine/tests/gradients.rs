@@ -3,8 +3,8 @@
 //! The list of examples drives the proof; `every_operation_is_proven` fails while an operation is missing from it.
 
 use softdiff_engine::cpu::Executor;
-use softdiff_engine::examples::EXAMPLES;
 use softdiff_engine::op::{Function, Op};
+use softdiff_engine::op_cases::OP_CASES;
 use softdiff_engine::rng::Stream;
 use softdiff_engine::{Graph, Params, Plan, Result, Shape, Var};
 use std::collections::HashSet;
@@ -86,7 +86,7 @@ fn shapes(inputs: &[&[usize]]) -> Vec<Shape> {
 
 #[test]
 fn every_gradient_agrees_with_finite_differences() {
-    for example in EXAMPLES {
+    for example in OP_CASES {
         let error = prove(&shapes(example.inputs), example.above, example.build).worst_error();
         assert!(error <= 1e-6, "{}: relative error {error:e}", example.name);
     }
@@ -102,10 +102,10 @@ fn every_function_of_one_variable_has_the_right_slope() {
 
 #[test]
 fn every_operation_is_proven() {
-    let proofs: Vec<Proof> = EXAMPLES.iter().map(|e| prove(&shapes(e.inputs), e.above, e.build)).collect();
+    let proofs: Vec<Proof> = OP_CASES.iter().map(|e| prove(&shapes(e.inputs), e.above, e.build)).collect();
     for (kind, differentiable) in Op::KINDS {
         let found =
             proofs.iter().any(|p| if *differentiable { p.forward.contains(kind) } else { p.all.contains(kind) });
-        assert!(found, "{kind} has no example: add one to EXAMPLES");
+        assert!(found, "{kind} has no example: add one to OP_CASES");
     }
 }

@@ -2,8 +2,8 @@
 
 use softdiff::corruption::*;
 use softdiff::curve::{Curve, Interpolation};
+use softdiff::engine::Precision;
 use softdiff::engine::cpu::Executor;
-use softdiff::engine::cuda::Numbers;
 use softdiff::engine::{Device, Scalar};
 use softdiff::engine::{Graph, Params, Plan};
 use softdiff::linalg::Matrix;
@@ -172,7 +172,7 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     let (prediction, condition) = (Prediction::PAPER, Condition::Time);
     let predictor =
         Predictor { network: &config, params: &params, prediction: prediction.clone(), condition, path: path.clone() };
-    let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, 1, Numbers::F32).unwrap();
+    let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, 1, Precision::F32).unwrap();
     let x0_hat = denoiser.x0_hat(&xt, t).unwrap();
     assert!(x0_hat.iter().zip(&by_hand).all(|(a, b)| (a - b).abs() < 1e-4), "{x0_hat:?} {by_hand:?}");
     // The mask matters: a white one gives another prediction.

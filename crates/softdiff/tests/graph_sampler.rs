@@ -2,7 +2,7 @@
 
 use softdiff::corruption::{Blur, Boundary, Shape};
 use softdiff::curve::Interpolation;
-use softdiff::engine::cuda::Numbers;
+use softdiff::engine::Precision;
 use softdiff::engine::{Device, Params};
 use softdiff::model::{Condition, Generation, Generator, GraphSampler, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
@@ -82,15 +82,15 @@ fn graph_and_loop_agree(network: UNetConfig) {
             let predictions = [Prediction::PAPER, Prediction::Noise];
             for (ending, prediction) in endings.iter().flat_map(|&e| predictions.clone().map(|p| (e, p))) {
                 let sampling = Sampling::uniform(5).unwrap().ending(ending);
-                let (condition, numbers) = (Condition::Time, Numbers::F32);
+                let (condition, precision) = (Condition::Time, Precision::F32);
                 let predictor =
                     Predictor { network: &network, params: &params, prediction, condition, path: path.clone() };
-                let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor.clone(), 3, numbers).unwrap();
+                let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor.clone(), 3, precision).unwrap();
                 let generation =
                     Generation { path: &path, prior: &prior, sampler: sampler.as_ref(), sampling: &sampling, batch: 3 };
                 let expected = generation.images(&mut denoiser, &seeds, &mut |_, _| {});
                 // A batch with one place to spare.
-                let mut graph = GraphSampler::new(&Device::Cpu, predictor, &sampling, 4, numbers).unwrap();
+                let mut graph = GraphSampler::new(&Device::Cpu, predictor, &sampling, 4, precision).unwrap();
                 let found = graph.sample(sampler.as_ref(), generation.starts(&seeds), &seeds, &sampling);
                 let (expected, found) = match (expected, found) {
                     (Ok(expected), Ok(found)) => (expected, found),
@@ -131,15 +131,15 @@ fn weights_given_later_make_their_own_images_even_after_some_that_are_not_finite
     let sample = |graph: &mut GraphSampler| {
         graph.sample(sampler.as_ref(), generation.starts(&[1, 2]), &[1, 2], &sampling).map_err(|e| e.to_string())
     };
-    let fresh = |params| GraphSampler::new(&Device::Cpu, with(params), &sampling, 2, Numbers::F32).unwrap();
+    let fresh = |params| GraphSampler::new(&Device::Cpu, with(params), &sampling, 2, Precision::F32).unwrap();
     let expected = sample(&mut fresh(&params)).unwrap();
     let mut graph = fresh(&broken);
     sample(&mut graph).unwrap_err();
     graph.set_params(&params).unwrap();
     assert_eq!(sample(&mut graph).unwrap(), expected);
-    let mut generator = Generator::new(&Device::Cpu, with(&broken), &generation, Numbers::F32).unwrap();
+    let mut generator = Generator::new(&Device::Cpu, with(&broken), &generation, Precision::F32).unwrap();
     generator.set_params(&params).unwrap();
-    let mut other = Generator::new(&Device::Cpu, with(&params), &generation, Numbers::F32).unwrap();
+    let mut other = Generator::new(&Device::Cpu, with(&params), &generation, Precision::F32).unwrap();
     let [found, expected] =
         [&mut generator, &mut other].map(|g| g.images(&generation, &[1, 2], &mut |_, _| {}).unwrap());
     assert_eq!(found, expected);

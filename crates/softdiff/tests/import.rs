@@ -3,7 +3,7 @@
 
 use safetensors::SafeTensors;
 use serde_json::Value;
-use softdiff::engine::cuda::Numbers;
+use softdiff::engine::Precision;
 use softdiff::engine::{Device, Params};
 use softdiff::import::score_sde::{NoiseLevels, Tensor};
 use softdiff::import::{ScoreSdeCheckpoint, write_safetensors};
@@ -171,7 +171,7 @@ fn a_positional_ve_network_is_told_the_index_of_the_noise_level_as_officially() 
     write(&[("network", network), ("noise_levels", serde_json::to_string(&levels).unwrap())]);
     let model = Model::open(&file, None).unwrap();
     let device = Device::open("cpu").unwrap();
-    let mut denoiser = model.denoiser(&device, 1, Numbers::F32).unwrap();
+    let mut denoiser = model.denoiser(&device, 1, Precision::F32).unwrap();
     let x: Vec<f64> = golden_input();
     let size = x.len() / 2;
     for (labels, out) in [("cond", "out64"), ("cond_sweep", "out_sweep64")] {

@@ -5,8 +5,8 @@ mod run_support;
 
 use run_support::folder;
 use softdiff::corruption::Shape;
+use softdiff::engine::Precision;
 use softdiff::engine::cpu::Executor;
-use softdiff::engine::cuda::Numbers;
 use softdiff::engine::{Device, Graph, Params, Plan};
 use softdiff::image::from_unit;
 use softdiff::metrics::sliced_wasserstein;
@@ -43,7 +43,7 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     let (sampler, sampling) = (section.build().unwrap(), section.sampling(&model.path).unwrap());
     let seeds: Vec<u64> = (0..SEEDS).collect();
     let generation = model.generation(&*sampler, &sampling, 64);
-    let mut generator = Generator::new(&device, model.predictor(), &generation, Numbers::F32).unwrap();
+    let mut generator = Generator::new(&device, model.predictor(), &generation, Precision::F32).unwrap();
     let images = generator.images(&generation, &seeds, &mut |_, _| {}).unwrap();
     // The scores of training are made in the same way, and so is what an exported model makes.
     let score = Scorer::new(&prepared, &device, None).unwrap().score(&model.params).unwrap();
@@ -65,7 +65,7 @@ fn misread(prepared: &Prepared, model: &mut Model, prediction: Prediction, sampl
     model.prediction = prediction;
     let sampling = Sampling::uniform(40).unwrap();
     let seeds: Vec<u64> = (0..SEEDS).collect();
-    let mut denoiser = model.denoiser(&Device::Cpu, 64, Numbers::F32).unwrap();
+    let mut denoiser = model.denoiser(&Device::Cpu, 64, Precision::F32).unwrap();
     let generation = Generation { path: &model.path, prior: &model.prior, sampler, sampling: &sampling, batch: 64 };
     distance(prepared, &generation.images(&mut denoiser, &seeds, &mut |_, _| {}).unwrap())
 }
@@ -118,7 +118,7 @@ fn a_preconditioned_network_is_sampled_with_the_spectrum_of_its_images() {
 fn attempt(model: &Model, sampler: &dyn Sampler, steps: usize) -> String {
     let sampling = Sampling::uniform(steps).unwrap();
     let generation = model.generation(sampler, &sampling, 1);
-    let mut generator = Generator::new(&Device::Cpu, model.predictor(), &generation, Numbers::F32).unwrap();
+    let mut generator = Generator::new(&Device::Cpu, model.predictor(), &generation, Precision::F32).unwrap();
     generator.images(&generation, &[0], &mut |_, _| {}).unwrap_err().to_string()
 }
 

@@ -3,8 +3,9 @@
 mod official;
 
 use official::{nhwc, signed, unit, weight};
+use softdiff::engine::Precision;
 use softdiff::engine::cpu::Executor;
-use softdiff::engine::cuda::{Chip, Numbers, outline};
+use softdiff::engine::cuda::{Chip, outline};
 use softdiff::engine::{Graph, Params, Plan, Scalar, Var};
 use softdiff::network::{Correspondence, Embedding, UNetConfig};
 use softdiff::train::{BlurPath, Noise, SoftStep};
@@ -100,7 +101,7 @@ fn what_is_computed_again_gives_the_same_bits_in_less_memory() {
 fn the_papers_step_needs_less_than_six_tenths_of_the_memory_if_it_computes_again() {
     let planned = |recompute| {
         let (step, outputs) = drawn(&UNetConfig::ncsnpp_cifar10(), 128, recompute);
-        outline(&step.graph, &outputs, Numbers::Bf16, Chip::HOPPER).unwrap().arena_bytes() as f64 * 1e-9
+        outline(&step.graph, &outputs, Precision::Bf16, Chip::HOPPER).unwrap().arena_bytes() as f64 * 1e-9
     };
     let (kept, again) = (planned(false), planned(true));
     assert!((3.7..3.75).contains(&kept) && (2.06..2.11).contains(&again), "{kept} GB and {again} GB");
@@ -118,11 +119,11 @@ fn in_16_bits_no_channels_are_copied_to_join_them_unless_memory_matters_more() {
     let few = 1 + 2 * 6;
     let all = few + config.multipliers.len() * (config.blocks + 1);
     let (graph, net) = config.graph(128).unwrap();
-    assert_eq!(joins(&graph, &[net.output], Numbers::F32), all);
-    assert_eq!(joins(&graph, &[net.output], Numbers::Bf16), few);
+    assert_eq!(joins(&graph, &[net.output], Precision::F32), all);
+    assert_eq!(joins(&graph, &[net.output], Precision::Bf16), few);
     let (step, outputs) = drawn(&config, 128, false);
-    assert_eq!(joins(&step.graph, &outputs, Numbers::F32), all);
-    assert_eq!(joins(&step.graph, &outputs, Numbers::Bf16), few);
+    assert_eq!(joins(&step.graph, &outputs, Precision::F32), all);
+    assert_eq!(joins(&step.graph, &outputs, Precision::Bf16), few);
     let (step, outputs) = drawn(&config, 128, true);
-    assert!(joins(&step.graph, &outputs, Numbers::Bf16) >= 2 * all - few);
+    assert!(joins(&step.graph, &outputs, Precision::Bf16) >= 2 * all - few);
 }

@@ -8,7 +8,7 @@ use softdiff::checkpoint::{Better, Checkpoints, Identity, Retention, TrainingSta
 use softdiff::corruption::{HeatDissipation, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::data::{Dataset, LoadOptions, Source, Transform};
-use softdiff::engine::cuda::Numbers;
+use softdiff::engine::Precision;
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Params};
 use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor, post_hoc_average};
@@ -58,7 +58,7 @@ fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
         recompute: false,
         mirror: true,
         stratified: false,
-        numbers: Numbers::F32,
+        precision: Precision::F32,
         log_every: 4,
         bins: 3,
         identity: Identity::of(b"recipe", b"schedule"),
@@ -246,9 +246,9 @@ fn an_image_depends_on_its_seed_alone() {
     let (sampler, sampling) = (Momentum, Sampling::uniform(6).unwrap());
     let images = |seeds: &[u64], batch: usize, at_once: usize| {
         let condition = Condition::Time;
-        let (prediction, numbers) = (Prediction::PAPER, Numbers::F32);
+        let (prediction, precision) = (Prediction::PAPER, Precision::F32);
         let predictor = Predictor { network: &network, params: &params, prediction, condition, path: path.clone() };
-        let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, at_once, numbers).unwrap();
+        let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, at_once, precision).unwrap();
         let generation = Generation { path: &path, prior: &prior, sampler: &sampler, sampling: &sampling, batch };
         generation.images(&mut denoiser, seeds, &mut |_, _| {}).unwrap()
     };

@@ -35,7 +35,7 @@ impl Doctor {
             println!("softdiff {}", env!("CARGO_PKG_VERSION"));
             println!("cpu       {cores} threads, {:?}", isa());
         }
-        let libraries = cuda::inventory();
+        let libraries = cuda::probe();
         facts["libraries"] = libraries.iter().map(library).collect::<Vec<Value>>().into();
         if !json && cuda::has_driver() {
             for found in &libraries {
@@ -94,7 +94,7 @@ impl Doctor {
                     let why = check.failure.as_deref().unwrap_or("");
                     println!(
                         "{verdict} {:<5} {:<48} {:>9.1e} (limit {:.0e}) {why}",
-                        format!("{:?}", check.numbers),
+                        format!("{:?}", check.precision),
                         check.name,
                         check.error,
                         check.limit
@@ -116,7 +116,7 @@ impl Doctor {
     }
 }
 
-fn library(found: &cuda::Found) -> Value {
+fn library(found: &cuda::LibraryProbe) -> Value {
     match &found.outcome {
         Ok(name) => json!({ "what": found.what, "loaded": name }),
         Err((problem, hint)) => json!({ "what": found.what, "missing": problem, "hint": hint }),
@@ -125,7 +125,7 @@ fn library(found: &cuda::Found) -> Value {
 
 fn describe(check: &cuda::Check) -> Value {
     json!({
-        "name": check.name, "numbers": format!("{:?}", check.numbers), "error": check.error, "limit": check.limit,
+        "name": check.name, "numbers": format!("{:?}", check.precision), "error": check.error, "limit": check.limit,
         "passed": check.passed(), "failure": check.failure,
     })
 }

@@ -14,7 +14,6 @@ use clap::Args;
 use serde_json::json;
 use softdiff::recipe::Weights;
 use softdiff::restore::{Entry, Match, Restoration, Spread};
-use softdiff::train::numbers;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -121,7 +120,7 @@ impl Restore {
         let batch = self.batch.unwrap_or(if device.is_gpu() { 64 } else { 8 }).clamp(1, self.seeds.0.len());
         let spread = Spread::fitting(&observation)?;
         let begun = Instant::now();
-        let mut denoiser = model.denoiser(&device, batch, numbers(model.recipe.train.precision))?;
+        let mut denoiser = model.denoiser(&device, batch, model.recipe.train.precision)?;
         let restoration = Restoration {
             path,
             prior: &model.prior,

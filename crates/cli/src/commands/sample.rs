@@ -18,7 +18,6 @@ use softdiff::model::{Generator, Model};
 use softdiff::prior::Prior;
 use softdiff::recipe::Weights;
 use softdiff::sampler::Ending;
-use softdiff::train::numbers;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -127,11 +126,11 @@ impl Sample {
         }
         let device = self.device.open()?;
         let batch = self.batch.unwrap_or(if device.is_gpu() { 256 } else { 32 }).clamp(1, self.seeds.0.len());
-        let numbers = numbers(model.recipe.train.precision);
+        let precision = model.recipe.train.precision;
         let begun = Instant::now();
         let progress = Progress::new("sampling", "images");
         let generation = model.generation(sampler.as_ref(), &sampling, batch);
-        let mut generator = Generator::new(&device, model.predictor(), &generation, numbers)?;
+        let mut generator = Generator::new(&device, model.predictor(), &generation, precision)?;
         let images = generator.images(&generation, &self.seeds.0, &mut |done, total| progress.update(done, total))?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
@@ -150,7 +149,7 @@ impl Sample {
         write::images(&self.out, model.path.shape(), &images, &self.seeds.0, &made)?;
         let mut written = vec![self.out.display().to_string()];
         if self.means.is_some() || self.film.is_some() {
-            let shown = film::watch(&device, &model, sampler.as_ref(), &sampling, &self.seeds.0, numbers)?;
+            let shown = film::watch(&device, &model, sampler.as_ref(), &sampling, &self.seeds.0, precision)?;
             if let Some(file) = &self.means {
                 shown.write_means(file)?;
                 written.push(file.display().to_string());

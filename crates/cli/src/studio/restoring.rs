@@ -13,7 +13,6 @@ use softdiff::image::{Picture, resize, to_unit};
 use softdiff::model::Model;
 use softdiff::restore::{Entry, Match, Restoration, Spread};
 use softdiff::sampler::{Denoiser, SamplerError};
-use softdiff::train::numbers;
 
 /// Samples and steps at most.
 const SAMPLES: usize = 8;
@@ -78,9 +77,9 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
     let models = studio.models.clone();
     studio.jobs.submit(format!("restoring with {name}"), move |job| {
         let model = models.open(&place)?;
-        let numbers = numbers(model.recipe.train.precision);
+        let precision = model.recipe.train.precision;
         let device = models.device()?;
-        let mut denoiser = model.denoiser(device, order.samples, numbers).map_err(Response::failed)?;
+        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(Response::failed)?;
         restore(job, &model, &mut denoiser, &picture, &order).map_err(|failure| {
             let (problem, hint) = failure.words();
             Response::problem(Status::Impossible, problem, hint.unwrap_or_else(|| "try other values".into()))

@@ -10,7 +10,6 @@ use softdiff::corruption::Shape;
 use softdiff::image::{Picture, from_unit, grid};
 use softdiff::model::{Model, visible};
 use softdiff::sampler::{Denoiser, Result as Sampled, SamplerError, Watched, names, sample_watched};
-use softdiff::train::numbers;
 use std::cell::RefCell;
 
 /// Samplers side by side, steps, and images at most.
@@ -62,8 +61,8 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         let model = models.open(&place)?;
         job.show(json!({ "text": format!("{} at {}", model.name, model.stage()) }));
         let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
-        let numbers = numbers(model.recipe.train.precision);
-        let mut denoiser = model.denoiser(models.device()?, seeds.len(), numbers).map_err(Response::failed)?;
+        let precision = model.recipe.train.precision;
+        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(Response::failed)?;
         for (lane, name) in order.samplers.iter().enumerate() {
             let place = Place { lane, lanes: order.samplers.len(), steps: order.steps };
             watch(job, &model, &mut denoiser, name, &seeds, place).map_err(Response::failed)?;

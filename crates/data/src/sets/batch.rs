@@ -61,7 +61,7 @@ impl<'a> Batches<'a> {
 
     /// The order of the pictures, for a device that gathers them by itself.
     pub fn order(&self) -> Shuffled {
-        Shuffled { picture_size: self.dataset.picture_size(), seed: self.seed, purpose: PURPOSE_ORDER }
+        Shuffled { image_size: self.dataset.picture_size(), seed: self.seed, purpose: PURPOSE_ORDER }
     }
 
     /// Whether the picture in place `slot` of step `step` is mirrored.

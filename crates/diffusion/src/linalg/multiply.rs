@@ -36,7 +36,7 @@ impl<'a> MatrixView<'a> {
 /// Adds `a * b` to the row-major `out`.
 pub(crate) fn multiply_into(a: MatrixView<'_>, b: MatrixView<'_>, out: &mut [f64], parallel: bool) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
-    let [left, right] = [a, b].map(|v| product::View::strided(v.data, v.row_stride, v.col_stride));
+    let [left, right] = [a, b].map(|v| product::MatrixView::strided(v.data, v.row_stride, v.col_stride));
     product::add_product(left, right, [a.rows, a.cols, b.cols], out, parallel);
 }
 

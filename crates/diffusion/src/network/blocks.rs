@@ -2,7 +2,7 @@
 
 use super::config::groups;
 use super::{Correspondence, Embedding, Layout, UNetConfig};
-use softdiff_engine::op::{Mask, NormOptions, Window};
+use softdiff_engine::op::Window;
 use softdiff_engine::{Graph, Init, Result, Var};
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 
@@ -111,24 +111,12 @@ impl<'a> Builder<'a> {
     pub fn conv(
         &mut self,
         x: Var,
-        names: [&str; 2],
+        [name, official]: [&str; 2],
         kernel: usize,
         filters: usize,
         scale: f64,
         window: Window,
     ) -> Result<Var> {
-        let (weight, bias) = self.conv_params(x, names, kernel, filters, scale)?;
-        self.graph.conv2d(x, weight, Some(bias), window)
-    }
-
-    fn conv_params(
-        &mut self,
-        x: Var,
-        [name, official]: [&str; 2],
-        kernel: usize,
-        filters: usize,
-        scale: f64,
-    ) -> Result<(Var, Var)> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let area = kernel * kernel;
         let init = fan_average_uniform(scale, channels * area, filters * area);
@@ -136,22 +124,24 @@ impl<'a> Builder<'a> {
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let weight = self.param(&weight, &format!("{official}weight"), Layout::Convolution, &shape, init)?;
         let bias = self.zeros(&bias, &format!("{official}bias"), filters)?;
-        Ok((weight, bias))
+        self.graph.conv2d(x, weight, Some(bias), window)
     }
 
     /// GroupNorm, then SiLU if `silu`.
     pub fn norm(&mut self, x: Var, name: &str, official: &str, silu: bool) -> Result<Var> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
-        let (gamma, beta) = self.norm_params(name, official, channels)?;
-        self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, silu)
-    }
-
-    fn norm_params(&mut self, name: &str, official: &str, channels: usize) -> Result<(Var, Var)> {
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let gamma =
             self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
         let beta = self.zeros(&bias, &format!("{official}bias"), channels)?;
-        Ok((gamma, beta))
+        let normal = self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, false)?;
+        if silu { self.graph.silu(normal) } else { Ok(normal) }
+    }
+
+    /// Dropout with a mask of its own.
+    fn dropout(&mut self, x: Var) -> Result<Var> {
+        self.dropouts += 1;
+        self.graph.dropout(x, self.dropout, DROPOUT + self.dropouts)
     }
 
     fn resampled(&mut self, x: Var, resampling: Resampling) -> Result<Var> {
@@ -164,29 +154,21 @@ impl<'a> Builder<'a> {
 
     /// BigGAN's residual block as NCSN++ has it; `time` is the embedding after SiLU.
     pub fn residual(&mut self, x: Var, time: Var, filters: usize, resampling: Resampling) -> Result<Var> {
-        let channels = self.graph.shape(x).last().copied().unwrap_or(1);
+        let (batch, channels) = (self.graph.shape(x)[0], self.graph.shape(x).last().copied().unwrap_or(1));
         let h = self.norm(x, "norm0.", "GroupNorm_0.", true)?;
         let h = self.resampled(h, resampling)?;
         let mut x = self.resampled(x, resampling)?;
-        let (weight, bias) = self.conv_params(h, ["conv0.", "Conv_0."], 3, filters, 1.0)?;
-        let h = self.graph.conv2d(h, weight, None, Window::same(3))?;
-        // The time's shift and the convolution's bias are one shift per image and channel; the norm adds it.
+        let h = self.conv(h, ["conv0.", "Conv_0."], 3, filters, 1.0, Window::same(3))?;
         let shift = self.linear(time, "time.", "Dense_0.", filters)?;
-        let bias = self.graph.reshape(bias, [1, filters])?;
-        let shift = self.graph.add(shift, bias)?;
-        let (gamma, beta) = self.norm_params("norm1.", "GroupNorm_1.", filters)?;
-        self.dropouts += 1;
-        let mask = Some(Mask { rate: self.dropout, purpose: DROPOUT + self.dropouts });
-        let options = NormOptions { groups: groups(filters), epsilon: EPSILON, silu: true, mask };
-        let h = self.graph.group_norm_with(h, gamma, beta, Some(shift), options)?;
-        let (weight, mut bias) = self.conv_params(h, ["conv1.", "Conv_1."], 3, filters, 0.0)?;
+        let shift = self.graph.reshape(shift, [batch, 1, 1, filters])?;
+        let h = self.graph.add(h, shift)?;
+        let h = self.norm(h, "norm1.", "GroupNorm_1.", true)?;
+        let h = self.dropout(h)?;
+        let h = self.conv(h, ["conv1.", "Conv_1."], 3, filters, 0.0, Window::same(3))?;
         if channels != filters || resampling != Resampling::None {
-            let (skip, skip_bias) = self.conv_params(x, ["skip.", "Conv_2."], 1, filters, 1.0)?;
-            x = self.graph.conv2d(x, skip, None, Window::same(1))?;
-            // Both biases are added where the branches meet.
-            bias = self.graph.add(bias, skip_bias)?;
+            x = self.conv(x, ["skip.", "Conv_2."], 1, filters, 1.0, Window::same(1))?;
         }
-        self.graph.residual_conv2d(h, weight, Some(bias), x, Window::same(3), FRAC_1_SQRT_2)
+        self.graph.add_scaled(h, x, FRAC_1_SQRT_2)
     }
 
     /// Single-head self-attention over all pixels.
@@ -195,47 +177,41 @@ impl<'a> Builder<'a> {
             return self.graph.attention(x, 1.0);
         };
         let normal = self.norm(x, "norm.", "GroupNorm_0.", false)?;
-        // Three matrices with names of their own, but one convolution.
-        let (mut weights, mut biases) = (Vec::new(), Vec::new());
-        for names in [["query.", "NIN_0."], ["key.", "NIN_1."], ["value.", "NIN_2."]] {
-            let (weight, bias) = self.matrix_params(normal, names, channels, 0.1)?;
-            let weight = self.graph.cast(weight, self.graph.precision(normal))?;
-            weights.push(self.graph.reshape(weight, [channels * channels])?);
-            biases.push(bias);
-        }
-        let (weight, bias) = (self.graph.concat(&weights)?, self.graph.concat(&biases)?);
-        let weight = self.graph.reshape(weight, [3 * channels, 1, 1, channels])?;
-        let joined = self.graph.conv2d(normal, weight, Some(bias), Window::same(1))?;
+        let query = self.network_in_network(normal, ["query.", "NIN_0."], channels, 0.1)?;
+        let key = self.network_in_network(normal, ["key.", "NIN_1."], channels, 0.1)?;
+        let value = self.network_in_network(normal, ["value.", "NIN_2."], channels, 0.1)?;
+        let joined = self.graph.concat(&[query, key, value])?;
         let tokens = self.graph.reshape(joined, [batch, height * width, 3 * channels])?;
         let mixed = self.graph.attention(tokens, 1.0 / (channels as f64).sqrt())?;
         let mixed = self.graph.reshape(mixed, [batch, height, width, channels])?;
-        let (weight, bias) = self.matrix_params(mixed, ["out.", "NIN_3."], channels, 0.0)?;
-        self.graph.residual_conv2d(mixed, weight, Some(bias), x, Window::same(1), FRAC_1_SQRT_2)
+        let h = self.network_in_network(mixed, ["out.", "NIN_3."], channels, 0.0)?;
+        self.graph.add_scaled(h, x, FRAC_1_SQRT_2)
     }
 
     /// A matrix over the channels of every pixel, with a bias.
-    pub fn network_in_network(&mut self, x: Var, names: [&str; 2], filters: usize, scale: f64) -> Result<Var> {
-        let (weight, bias) = self.matrix_params(x, names, filters, scale)?;
-        self.graph.conv2d(x, weight, Some(bias), Window::same(1))
-    }
-
-    fn matrix_params(&mut self, x: Var, [name, official]: [&str; 2], filters: usize, scale: f64) -> Result<(Var, Var)> {
+    pub fn network_in_network(
+        &mut self,
+        x: Var,
+        [name, official]: [&str; 2],
+        filters: usize,
+        scale: f64,
+    ) -> Result<Var> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let init = fan_average_uniform(scale, channels, filters);
         let shape = [filters, 1, 1, channels];
         let weight = self.param(&weight, &format!("{official}W"), Layout::NetworkInNetwork, &shape, init)?;
         let bias = self.zeros(&bias, &format!("{official}b"), filters)?;
-        Ok((weight, bias))
+        self.graph.conv2d(x, weight, Some(bias), Window::same(1))
     }
 
     /// One level down the image pyramid (smooth, then a 3x3 convolution of stride 2), added to `h`.
     pub fn pyramid(&mut self, x: Var, h: Option<Var>, filters: usize) -> Result<Var> {
         let smooth = self.graph.fir_smooth(x, self.fir)?;
-        let (weight, bias) = self.conv_params(smooth, ["conv.", "Conv2d_0."], 3, filters, 1.0)?;
+        let x = self.conv(smooth, ["conv.", "Conv2d_0."], 3, filters, 1.0, Window::valid(2))?;
         match h {
-            Some(h) => self.graph.residual_conv2d(smooth, weight, Some(bias), h, Window::valid(2), FRAC_1_SQRT_2),
-            None => self.graph.conv2d(smooth, weight, Some(bias), Window::valid(2)),
+            Some(h) => self.graph.add_scaled(x, h, FRAC_1_SQRT_2),
+            None => Ok(x),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Builder, Correspondence, Embedding, Resampling, TimeInput, UNetConfig};
 use softdiff_engine::op::Window;
-use softdiff_engine::{Graph, Precision, Result, Var};
+use softdiff_engine::{Graph, Result, Storage, Var};
 
 /// A network in a graph.
 pub struct UNet {
@@ -16,8 +16,10 @@ pub struct UNet {
 /// takes one ([`UNetConfig::seen`]), one number per image in `condition [n]`
 /// (the time, a label or ln sigma). `training` switches dropout on.
 pub fn unet(graph: &mut Graph, config: &UNetConfig, x: Var, condition: Var, training: bool) -> Result<UNet> {
+    let first = graph.nodes().len();
     let mut b = Builder::new(graph, config, training);
     let output = assemble(&mut b, config, x, condition)?;
+    b.graph.fold(first, &[output])?;
     Ok(UNet { output, correspondence: b.correspondence })
 }
 
@@ -35,7 +37,7 @@ fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Res
 
     let x = if config.unit_range { center(b, x)? } else { x };
     // Activations may be stored in 16 bits from here to the output; the embedding stays in full precision.
-    let x = b.graph.cast(x, Precision::Half)?;
+    let x = b.graph.cast(x, Storage::Half)?;
     let mut pyramid = x;
     let mut h = b.module("conv_in", |b| b.conv(x, ["", ""], 3, width, 1.0, Window::same(3)))?;
     let mut skips = vec![h];
@@ -80,7 +82,7 @@ fn assemble(b: &mut Builder, config: &UNetConfig, x: Var, condition: Var) -> Res
     }
     h = b.module("norm_out", |b| b.norm(h, "", "", true))?;
     let output = b.module("conv_out", |b| b.conv(h, ["", ""], 3, config.image_channels, 0.0, Window::same(3)))?;
-    b.graph.cast(output, Precision::Full)
+    b.graph.cast(output, Storage::Full)
 }
 
 /// `2 x - 1`: from [0, 1] to [-1, 1].

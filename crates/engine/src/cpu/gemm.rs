@@ -6,31 +6,31 @@ use crate::Scalar;
 
 /// A matrix in memory: element (i, j) at `i * rows + j * cols`.
 #[derive(Clone, Copy)]
-pub struct View<'a, T> {
+pub struct MatrixView<'a, T> {
     data: &'a [T],
     row_stride: usize,
     col_stride: usize,
 }
 
-impl<'a, T: Scalar> View<'a, T> {
+impl<'a, T: Scalar> MatrixView<'a, T> {
     /// Row-major with `width` columns.
     pub fn rows(data: &'a [T], width: usize) -> Self {
-        View { data, row_stride: width, col_stride: 1 }
+        MatrixView { data, row_stride: width, col_stride: 1 }
     }
 
     /// Element (i, j) at `i * row_stride + j * col_stride`.
     pub fn strided(data: &'a [T], row_stride: usize, col_stride: usize) -> Self {
-        View { data, row_stride, col_stride }
+        MatrixView { data, row_stride, col_stride }
     }
 
     /// From element (i, j) on.
     pub fn from(self, i: usize, j: usize) -> Self {
-        View { data: &self.data[i * self.row_stride + j * self.col_stride..], ..self }
+        MatrixView { data: &self.data[i * self.row_stride + j * self.col_stride..], ..self }
     }
 
     /// The transpose.
     pub fn transposed(self) -> Self {
-        View { data: self.data, row_stride: self.col_stride, col_stride: self.row_stride }
+        MatrixView { data: self.data, row_stride: self.col_stride, col_stride: self.row_stride }
     }
 
     /// Either the matrix or its transpose.
@@ -47,7 +47,7 @@ pub struct Panels<T> {
 }
 
 /// Packs the `depth` x `columns` matrix `b`.
-pub fn pack<T: Scalar>(b: View<T>, depth: usize, columns: usize) -> Panels<T> {
+pub fn pack<T: Scalar>(b: MatrixView<T>, depth: usize, columns: usize) -> Panels<T> {
     let mut data = vec![T::ZERO; columns.div_ceil(T::NR) * depth * T::NR];
     for (panel, chunk) in data.chunks_exact_mut(depth * T::NR).enumerate() {
         let first = panel * T::NR;
@@ -70,24 +70,24 @@ pub fn pack<T: Scalar>(b: View<T>, depth: usize, columns: usize) -> Panels<T> {
 }
 
 /// `out = alpha * a b`, where `a` is `m` x `depth` and `out` row-major `m` x `columns`.
-pub fn multiply<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
+pub fn multiply<T: Scalar>(alpha: T, a: MatrixView<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
     multiply_into(alpha, a, m, b, out, b.columns);
 }
 
 /// As [`multiply`], where the rows of `out` begin `pitch` elements apart.
-pub fn multiply_into<T: Scalar>(alpha: T, a: View<T>, m: usize, b: &Panels<T>, out: &mut [T], pitch: usize) {
+pub fn multiply_into<T: Scalar>(alpha: T, a: MatrixView<T>, m: usize, b: &Panels<T>, out: &mut [T], pitch: usize) {
     each_product(a, m, b, out, pitch, |out, value| *out = alpha * value);
 }
 
 /// `out += a b`.
-pub fn multiply_add<T: Scalar>(a: View<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
+pub fn multiply_add<T: Scalar>(a: MatrixView<T>, m: usize, b: &Panels<T>, out: &mut [T]) {
     each_product(a, m, b, out, b.columns, |out, value| *out += value);
 }
 
 /// Hands each element of `out` and of `a b` to `store`.
 #[inline(always)]
 fn each_product<T: Scalar>(
-    a: View<T>,
+    a: MatrixView<T>,
     m: usize,
     b: &Panels<T>,
     out: &mut [T],
@@ -127,7 +127,7 @@ fn each_product<T: Scalar>(
 }
 
 /// The `m` x `depth` matrix `a` in row-major order, copied in square blocks that stay in the cache.
-fn transpose<T: Scalar>(a: View<T>, m: usize, depth: usize) -> Vec<T> {
+fn transpose<T: Scalar>(a: MatrixView<T>, m: usize, depth: usize) -> Vec<T> {
     const BLOCK: usize = 16;
     let mut out = vec![T::ZERO; m * depth];
     for first in (0..m).step_by(BLOCK) {

@@ -1,6 +1,6 @@
 //! Matrix products on all cores: distances, kernels and covariances are made of them.
 
-pub use super::gemm::View;
+pub use super::gemm::MatrixView;
 use super::gemm::{multiply, multiply_add, pack};
 use crate::Scalar;
 use rayon::prelude::*;
@@ -21,9 +21,9 @@ pub fn inner_products<T: Scalar>(a: &[T], b: &[T], depth: usize, out: &mut [T]) 
     if out.is_empty() {
         return;
     }
-    let panels = pack(View::rows(b, depth).transposed(), depth, columns);
+    let panels = pack(MatrixView::rows(b, depth).transposed(), depth, columns);
     out.par_chunks_mut(BAND * columns).zip(a.par_chunks(BAND * depth)).for_each(|(out, a)| {
-        multiply(T::ONE, View::rows(a, depth), a.len() / depth, &panels, out);
+        multiply(T::ONE, MatrixView::rows(a, depth), a.len() / depth, &panels, out);
     });
 }
 
@@ -39,8 +39,8 @@ const PARALLEL_FROM: usize = 1 << 18;
 /// # Panics
 /// If a slice is too short for its shape: a mistake of the caller.
 pub fn add_product<T: Scalar>(
-    a: View<T>,
-    b: View<T>,
+    a: MatrixView<T>,
+    b: MatrixView<T>,
     [rows, depth, columns]: [usize; 3],
     out: &mut [T],
     parallel: bool,

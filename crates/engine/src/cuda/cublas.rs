@@ -1,18 +1,16 @@
 //! Matrix products by cuBLAS.
 #![allow(unsafe_code)]
 
-use super::driver::{Address, Buffer, Device};
+use super::driver::{Address, Buffer, CudaDevice, Handle};
 use super::library::library;
 use crate::error::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-type Handle = *mut c_void;
-
 library!(
     /// Functions of `libcublas`.
-    Library, "cuBLAS (libcublas)", "SOFTDIFF_CUBLAS",
+    CublasFunctions, "cuBLAS (libcublas)", "SOFTDIFF_CUBLAS",
     &["libcublas.so.13", "libcublas.so.12", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so"],
     "install the CUDA toolkit 12 or 13",
     {
@@ -66,7 +64,7 @@ impl Gemm {
 
 /// A cuBLAS handle on a stream.
 pub(super) struct Cublas {
-    library: &'static Library,
+    library: &'static CublasFunctions,
     handle: Handle,
     _workspace: Buffer,
 }
@@ -79,8 +77,8 @@ const WORKSPACE: usize = 32 << 20;
 
 impl Cublas {
     /// A handle for one of a device's streams; each needs a workspace of its own.
-    pub fn new(device: &Arc<Device>, stream: Handle) -> Result<Cublas> {
-        let library = Library::get()?;
+    pub fn new(device: &Arc<CudaDevice>, stream: Handle) -> Result<Cublas> {
+        let library = CublasFunctions::get()?;
         let workspace = device.alloc(WORKSPACE)?;
         let mut handle = null_mut();
         // SAFETY: a valid out-pointer, then a live handle, stream and workspace.

@@ -1,10 +1,10 @@
-//! Convolutions by cuDNN's graph interface: the engine is chosen by measurement once and remembered on disk.
+//! Convolutions by cuDNN's graph interface: engines are chosen by measurement once and cached on disk.
 #![allow(unsafe_code)]
 
 mod fused;
 mod graph;
 
-use super::driver::{Address, Device};
+use super::driver::{Address, CudaDevice, Handle};
 use super::library::{self, library};
 use crate::cache;
 use crate::cpu::conv::Geometry;
@@ -18,11 +18,9 @@ use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::sync::Arc;
 
-type Handle = *mut c_void;
-
 library!(
     /// Functions of `libcudnn`.
-    Library, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
+    CudnnFunctions, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
     "install cuDNN 9 (package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13` and set SOFTDIFF_CUDNN to its file)",
     {
         create: "cudnnCreate" (*mut Handle);
@@ -39,7 +37,7 @@ library!(
 
 /// What a convolution plan computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConvPass {
     /// y from x and w.
     Forward,
     /// dx from dy and w.
@@ -51,7 +49,7 @@ pub(super) enum Kind {
 /// A convolution to plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
-    pub kind: Kind,
+    pub kind: ConvPass,
     pub geometry: Geometry,
     pub pitches: Pitches,
     /// Images and weights in bf16 (else f32).
@@ -61,10 +59,10 @@ pub(super) struct Problem {
     /// What the result is multiplied by.
     pub scale: f32,
     /// What follows in the same kernel, if that is faster.
-    pub epilogue: Option<Epilogue>,
+    pub epilogue: Option<ConvEpilogue>,
 }
 
-/// Elements from one pixel to the next, of x, y and the residual: their channels, or those of what they are parts of.
+/// Elements from one pixel to the next, of x, y and the residual: their channels, or those of the tensor they lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pitches {
     pub x: usize,
@@ -73,7 +71,7 @@ pub(super) struct Pitches {
 }
 
 impl Pitches {
-    /// Of tensors that are parts of nothing.
+    /// Of tensors that lie in no other.
     pub fn dense(g: &Geometry) -> Pitches {
         Pitches { x: g.channels, y: g.filters, residual: g.filters }
     }
@@ -81,7 +79,7 @@ impl Pitches {
 
 /// `(y + bias + residual) scale` after a convolution.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Epilogue {
+pub(super) struct ConvEpilogue {
     pub residual: bool,
     pub scale: f32,
 }
@@ -92,9 +90,9 @@ impl Problem {
         let (g, dense) = (&self.geometry, Pitches::dense(&self.geometry));
         let axis = |a: &crate::cpu::conv::Axis| format!("{}k{}s{}p{}", a.input, a.taps, a.stride, a.pad);
         let kind = match self.kind {
-            Kind::Forward => "fprop",
-            Kind::InputGradient => "dgrad",
-            Kind::WeightGradient => "wgrad",
+            ConvPass::Forward => "fprop",
+            ConvPass::InputGradient => "dgrad",
+            ConvPass::WeightGradient => "wgrad",
         };
         let number = if self.half {
             "bf16"
@@ -104,7 +102,7 @@ impl Problem {
             "f32"
         };
         let (rows, cols) = (axis(&g.rows), axis(&g.cols));
-        let epilogue = self.epilogue.map_or(String::new(), |Epilogue { residual, scale }| {
+        let epilogue = self.epilogue.map_or(String::new(), |ConvEpilogue { residual, scale }| {
             format!("-b{}s{scale}", if residual { "r" } else { "" })
         });
         let Pitches { x, y, residual } = self.pitches;
@@ -129,12 +127,12 @@ impl Problem {
     }
 }
 
-/// A planned convolution: its engine, and the memory it needs beside its tensors.
+/// A planned convolution: its engine and workspace.
 pub(super) struct ConvPlan {
     plan: Descriptor,
     pub workspace: usize,
     /// What it does after the convolution.
-    pub epilogue: Option<Epilogue>,
+    pub epilogue: Option<ConvEpilogue>,
     /// What the plan refers to; nothing if it was read from disk.
     parts: Vec<Descriptor>,
 }
@@ -148,7 +146,7 @@ pub(super) struct ConvCall {
 /// A cuDNN handle on a device's stream, and the engines chosen so far.
 pub(super) struct Cudnn {
     planner: Planner,
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     /// Problem to (mode, index in that mode's list).
     choices: HashMap<String, (i32, usize)>,
     plans: HashMap<String, Arc<ConvPlan>>,
@@ -161,17 +159,17 @@ unsafe impl Send for Cudnn {}
 
 /// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned).
 const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
-/// The same for channels that are not in eights, where the best may stand far down in any list.
+/// The same for channels that are not multiples of 8, where the best may be far down in any list.
 const ODD_MODES: [(i32, usize); 2] = [(3, 16), (1, 8)];
-/// Timed too if nothing else was found, and for odd channels.
+/// Timed too if nothing else was found, and for such channels.
 const FALLBACK: (i32, usize) = (2, 2);
-/// Milliseconds of runs in a row that are long enough to be timed, and that the host may take to enqueue one run.
+/// Milliseconds of repeated runs that can be timed reliably, and that the host may take to enqueue one.
 const LONG: f32 = 0.3;
 const HOST: f32 = 0.05;
 
-/// cuDNN ends the whole process when it cannot find this one.
-pub(super) fn light_blas() -> Result<library::Library> {
-    library::Library::open(
+/// Opens cuBLASLt: cuDNN aborts the process when it cannot find it.
+pub(super) fn cublaslt() -> Result<library::SharedLibrary> {
+    library::SharedLibrary::open(
         "cuBLASLt (libcublasLt)",
         "SOFTDIFF_CUBLASLT",
         &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
@@ -180,8 +178,8 @@ pub(super) fn light_blas() -> Result<library::Library> {
 }
 
 impl Cudnn {
-    pub fn new(device: &Arc<Device>) -> Result<Cudnn> {
-        light_blas()?;
+    pub fn new(device: &Arc<CudaDevice>) -> Result<Cudnn> {
+        cublaslt()?;
         let mut cudnn = Cudnn {
             planner: Planner::new(device)?,
             device: device.clone(),
@@ -213,8 +211,8 @@ impl Cudnn {
         format!("cudnn-{}-{}.txt", self.version(), self.device.name.replace([' ', '/'], "_"))
     }
 
-    /// Writes the choices made since they were read.
-    pub fn remember(&mut self) {
+    /// Writes new choices to disk.
+    pub fn save_choices(&mut self) {
         if self.changed {
             let mut lines: Vec<String> =
                 self.choices.iter().map(|(key, (mode, index))| format!("{key} {mode} {index}\n")).collect();
@@ -224,20 +222,20 @@ impl Cudnn {
         }
     }
 
-    /// A plan for `problem`: the remembered engine, or the fastest of those the heuristics propose.
+    /// A plan for `problem`: the cached engine, or the fastest of those the heuristics propose.
     pub fn plan(&mut self, problem: &Problem) -> Result<Arc<ConvPlan>> {
         let key = problem.key();
         if let Some(plan) = self.plans.get(&key) {
             return Ok(plan.clone());
         }
         let known = self.choices.get(&key).copied();
-        let remembered = || {
+        let cached = || {
             let (mode, index) = known?;
             self.planner.proposals(problem, mode, index..index + 1).ok()?.next()?.ok()
         };
         let plan = if problem.epilogue.is_some() {
             self.fused_or_apart(problem)?
-        } else if let Some(plan) = remembered() {
+        } else if let Some(plan) = cached() {
             Arc::new(plan)
         } else {
             let (plan, choice) = self.fastest(problem)?;
@@ -295,8 +293,8 @@ impl Cudnn {
         best.map(|(_, plan, choice)| (plan, choice)).ok_or_else(none)
     }
 
-    /// Milliseconds of a convolution in a captured graph, where the host's time does not count; a hopeless one, far beyond
-    /// the `limit` when run alone, is not run again.
+    /// Milliseconds of a convolution in a captured graph, without the host's overhead; one that is far above
+    /// the `limit` in a single run is not run again.
     fn in_a_row(&self, call: &ConvCall, limit: f32) -> Result<f32> {
         // The first run loads the engine, which a capture does not allow.
         self.enqueue(call)?;
@@ -328,7 +326,7 @@ impl Cudnn {
                 bound.push((id::RESIDUAL, residual));
             }
             if epilogue.scale != 1.0 {
-                // On the host, inside the shared plan, which the call keeps in its place.
+                // Host memory inside the shared plan, which the call keeps alive.
                 bound.push((id::SCALE, (&raw const epilogue.scale).addr() as Address));
             }
         }
@@ -340,7 +338,7 @@ impl Cudnn {
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
     }
 
-    /// What follows goes to this stream.
+    /// Enqueues on this stream from now on.
     pub fn follow(&self, stream: Handle) -> Result<()> {
         // SAFETY: a live handle and stream.
         check("setting cuDNN's stream", unsafe { (self.planner.library.set_stream)(self.planner.handle, stream) })

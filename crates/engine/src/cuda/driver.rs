@@ -12,10 +12,10 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use kernel::LaunchConfig;
-pub(super) use kernel::{Function, Launch, Module, USUAL_SHARED};
+pub(super) use kernel::{CudaFunction, Launch, Module, USUAL_SHARED};
 pub use memory::Buffer;
 pub(super) use memory::Pinned;
-pub(super) use stream::{Event, Graph};
+pub(super) use stream::{CudaGraph, Event};
 
 pub(super) type Handle = *mut c_void;
 /// An address on the device.
@@ -98,7 +98,7 @@ impl Driver {
     }
 }
 
-/// What decides how work is cut for a GPU.
+/// Properties of a GPU that decide which kernels it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chip {
     /// Compute capability, such as (9, 0).
@@ -108,20 +108,20 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// H100, H200 and their like.
+    /// H100 and H200.
     pub const HOPPER: Chip = Chip { capability: (9, 0), shared: 227 << 10 };
 }
 
-/// A GPU with a stream on which everything runs in order, and a second for what may run beside.
-pub struct Device {
+/// A GPU with its streams.
+pub struct CudaDevice {
     pub(super) driver: &'static Driver,
     context: Handle,
     pub(super) stream: Handle,
-    /// For what runs beside the first stream; only ever used between a fork and a join.
+    /// The second stream; used only between a fork and a join.
     pub(super) side: Handle,
-    /// For copies from the host that go on beside both.
+    /// The stream of copies from the host.
     pub(super) copies: Handle,
-    /// Its number.
+    /// Its ordinal.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
     pub name: String,
@@ -136,13 +136,13 @@ pub struct Device {
 }
 
 // SAFETY: the handles are process-wide; every call first makes the context current on its thread.
-unsafe impl Send for Device {}
+unsafe impl Send for CudaDevice {}
 // SAFETY: as above; the driver's functions are thread-safe.
-unsafe impl Sync for Device {}
+unsafe impl Sync for CudaDevice {}
 
-impl Device {
+impl CudaDevice {
     /// Opens GPU number `ordinal`.
-    pub fn open(ordinal: usize) -> Result<Arc<Device>> {
+    pub fn open(ordinal: usize) -> Result<Arc<CudaDevice>> {
         let driver = Driver::get()?;
         let (mut count, mut device, mut version, mut context) = (0, 0, 0, null_mut());
         let [mut stream, mut side, mut copies] = [null_mut(); 3];
@@ -192,7 +192,7 @@ impl Device {
             });
         }
         let (multiprocessors, shared) = (attribute(16)? as usize, attribute(97)? as usize);
-        Ok(Arc::new(Device {
+        Ok(Arc::new(CudaDevice {
             driver,
             context,
             stream,
@@ -227,7 +227,7 @@ impl Device {
         self.wait_for(self.stream)
     }
 
-    /// Waits until all copies beside the rest are done.
+    /// Waits until all copies on their stream are done.
     pub(super) fn synchronize_copies(&self) -> Result<()> {
         self.wait_for(self.copies)
     }

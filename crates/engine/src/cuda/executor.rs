@@ -1,70 +1,74 @@
 //! Runs a plan on a GPU: commands lowered once, captured as one CUDA graph, launched again and again.
 
-use super::beside;
+use super::arguments::{Arguments, CarryArgs, int};
+use super::compile;
+use super::concat_elision;
 use super::cudnn::Problem;
-use super::driver::{Address, Buffer, Device, Event, Function, Graph as Captured, Launch};
-use super::layout;
-use super::lower::{Command, Lowering, Numbers, problem};
-use super::pictures::Shards;
+use super::driver::{Address, Buffer, CudaDevice, CudaGraph, Event};
+use super::images::Shards;
+use super::kernels::KernelName;
+use super::lower::{Command, Lowering};
+use super::params::{DeviceParams, from_bytes, to_bytes};
+use super::select::Target;
 use super::session::{Libraries, Session};
-use super::slices;
-use super::weights::{DeviceParams, from_bytes, to_bytes};
+use super::streams;
+use crate::Precision;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
-use crate::{Graph, Place, Plan, Precision, Var};
+use crate::{Graph, Place, Plan, Storage, Var};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A plan with its device memory.
-pub struct Executor {
+pub struct CudaExecutor {
     session: Arc<Session>,
     plan: Plan,
-    numbers: Numbers,
-    precisions: Vec<(Var, Precision)>,
+    precision: Precision,
+    storages: Vec<(Var, Storage)>,
     arena: Buffer,
     inputs: Vec<Buffer>,
     step: Buffer,
     /// Run before the planned steps.
     before: Vec<Command>,
-    /// Where these find pictures, if they come from the host.
+    /// Streams their images from the host, if they do not fit the device.
     shards: Option<Shards>,
     commands: Vec<Command>,
     /// The commands of each planned step.
     places: Vec<Range<usize>>,
     planned: usize,
-    captured: Option<Captured>,
+    captured: Option<CudaGraph>,
     warm: bool,
     fork: Event,
     _constants: Vec<Buffer>,
     _tables: Vec<Buffer>,
 }
 
-impl Executor {
+impl CudaExecutor {
     /// Plans `outputs` of `graph`, allocates its memory and lowers its operations. `seed` is fixed from here on.
     pub fn new(
         session: &Arc<Session>,
         graph: &Graph,
         outputs: &[Var],
         params: &DeviceParams,
-        numbers: Numbers,
+        precision: Precision,
         seed: u64,
-    ) -> Result<Executor> {
+    ) -> Result<CudaExecutor> {
         let device = &session.device;
         device.enter()?;
-        // Before Ampere there is no arithmetic for these; such GPUs compute in f32.
-        let modern = matches!(numbers, Numbers::Bf16 | Numbers::Split);
-        let numbers = if modern && device.chip.capability.0 < 8 { Numbers::F32 } else { numbers };
+        // GPUs before Ampere have no bf16 tensor cores; they compute in f32.
+        let modern = matches!(precision, Precision::Bf16 | Precision::F16x2);
+        let precision = if modern && device.chip.capability.0 < 8 { Precision::F32 } else { precision };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
-        let chip = device.chip;
-        let nodes = layout::order(graph, outputs, numbers, chip);
-        let mut views = slices::find(&nodes, graph, outputs, numbers, chip);
-        cudnn.prepare(nodes.iter().filter_map(|node| problem(node, graph, numbers, chip, &views)));
-        slices::refuse(&mut views, &nodes, graph, numbers, chip, |problem| cudnn.plan(problem).is_ok());
+        let target = Target { precision, chip: device.chip };
+        let nodes = compile::order(graph, outputs, target);
+        let mut views = concat_elision::find(&nodes, graph, outputs, target);
+        cudnn.prepare(nodes.iter().filter_map(|selected| selected.problem(|var| views.pitch(var, graph))));
+        concat_elision::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
         let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
-        let plan = layout::place(graph, &nodes, outputs, numbers, chip, views, workspace)?;
-        cudnn.remember();
+        let plan = compile::place(graph, &nodes, outputs, target, views, workspace)?;
+        cudnn.save_choices();
         let (free, total) = device.memory()?;
         if plan.arena_bytes() > free {
             let [planned, free, total] = [plan.arena_bytes(), free, total].map(|n| n as f64 / (1u64 << 30) as f64);
@@ -85,7 +89,8 @@ impl Executor {
             cudnn,
             graph,
             plan: &plan,
-            numbers,
+            nodes: &nodes,
+            precision,
             arena: arena.address,
             inputs: inputs.iter().map(|b| b.address).collect(),
             constants: constants.iter().map(|b| b.address).collect(),
@@ -97,16 +102,16 @@ impl Executor {
             commands: Vec::new(),
             later: Vec::new(),
         };
-        let places = beside::lower_all(&mut lowering)?;
+        let places = streams::lower_all(&mut lowering)?;
         let Lowering { tables, commands, .. } = lowering;
         let planned = commands.len();
-        let precisions = outputs.iter().map(|&v| (v, graph.precision(v))).collect();
+        let storages = outputs.iter().map(|&v| (v, graph.storage(v))).collect();
         drop(libraries);
-        Ok(Executor {
+        Ok(CudaExecutor {
             session: session.clone(),
             plan,
-            numbers,
-            precisions,
+            precision,
+            storages,
             arena,
             inputs,
             step,
@@ -145,21 +150,13 @@ impl Executor {
         let n = self.plan.shape(output).numel();
         let to = self.input_address(name, n)?;
         let (from, half) = self.output(output)?;
-        let function = self.kernel(if half { "carry_bf16" } else { "carry_f32" })?;
-        let grid = [n.div_ceil(256) as u32, 1, 1];
-        let arguments = vec![to, from, n as u64];
-        self.append(vec![Command::Kernel(Launch {
-            function,
-            grid,
-            block: [256, 1, 1],
-            shared: 0,
-            cluster: 1,
-            arguments,
-        })]);
+        let kernel = if half { KernelName::CarryBf16 } else { KernelName::CarryF32 };
+        let launch = self.launch(kernel, n.div_ceil(256), &CarryArgs { to, from, n: int(n) })?;
+        self.append(vec![launch]);
         Ok(())
     }
 
-    /// Lets every run begin with a command, for which the shards, if any, provide.
+    /// Begins every run with a command; `shards`, if any, send its images.
     pub(super) fn begin_with(&mut self, command: Command, shards: Option<Shards>) {
         (self.before, self.shards) = (vec![command], shards);
         self.captured = None;
@@ -170,32 +167,33 @@ impl Executor {
         self._tables.push(buffer);
     }
 
-    /// Where it runs.
-    pub(super) fn device(&self) -> &Arc<Device> {
+    /// The GPU.
+    pub(super) fn device(&self) -> &Arc<CudaDevice> {
         &self.session.device
     }
 
-    /// A kernel of ours.
-    pub(super) fn kernel(&self, name: &str) -> Result<Function> {
-        self.session.lock().kernels.get(name)
+    /// A launch of `blocks` blocks of 256 threads.
+    pub(super) fn launch<A: Arguments>(&self, kernel: KernelName, blocks: usize, arguments: &A) -> Result<Command> {
+        let launch = self.session.lock().kernels.launch(kernel, [blocks, 1, 1], [256, 1, 1], arguments)?;
+        Ok(Command::Kernel(launch))
     }
 
-    /// Where an input of so many values is.
+    /// The address of an input with `values` values.
     pub(super) fn input_address(&self, name: &str, values: usize) -> Result<Address> {
         Ok(self.inputs[self.plan.find_input(name, values)?].address)
     }
 
-    /// Where the number of the step is.
+    /// The address of the step number.
     pub(super) fn step_address(&self) -> Address {
         self.step.address
     }
 
-    /// Where a planned output lies, and whether it is bf16.
+    /// The address of a planned output, and whether it is bf16.
     pub(super) fn output(&self, var: Var) -> Result<(Address, bool)> {
-        let precision = self.precisions.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
-        match (precision, self.plan.place(var)) {
-            (Some(precision), Place::Arena(offset)) => {
-                Ok((self.arena.address + offset as u64, self.numbers.half(precision)))
+        let precision = self.storages.iter().find(|(v, _)| *v == var).map(|(_, p)| *p);
+        match precision.map(|precision| (precision, self.plan.place(var))) {
+            Some((precision, Place::Arena(offset))) => {
+                Ok((self.arena.address + offset as u64, self.precision.half(precision)))
             }
             _ => Err(Error::Unknown {
                 kind: "output",
@@ -234,8 +232,8 @@ impl Executor {
         let libraries = self.session.lock();
         let device = &self.session.device;
         let mut lane = 0;
-        // Of each stream: whether what comes next waits for a kernel and nothing else. After a fork or a join it waits for
-        // both streams, at the beginning for whatever was there.
+        // Per stream: whether the next kernel depends on one kernel alone. After a fork or a join it depends on both streams,
+        // at the beginning on whatever ran before.
         let mut follows = [false; 2];
         let before = if range.start == 0 && !alone { &self.before[..] } else { &[] };
         for command in before.iter().chain(&self.commands[range]) {
@@ -262,7 +260,7 @@ impl Executor {
                     }
                 }
             }
-            // The first stream is where it was when it is come back to.
+            // Returning to the first stream changes nothing there.
             if !matches!(command, Command::Back(_)) {
                 follows[lane] = !matches!(command, Command::Fork | Command::Join(_));
             }
@@ -275,7 +273,7 @@ impl Executor {
         self.run(step)?;
         let device = self.session.device.clone();
         let mut result = Vec::new();
-        // As a graph, as in a run: launched one by one, small ones would show the host's time.
+        // As a graph, as in a run: launched one by one, small operations would show the host's overhead.
         let time = |range: Range<usize>| -> Result<Duration> {
             if range.is_empty() {
                 return Ok(Duration::ZERO);

@@ -1,48 +1,67 @@
 //! Fusing before planning: what follows a group norm's gradient or a convolution becomes part of it, so that its result is
 //! written once.
 
-use super::lower::{Numbers, Resident};
+use super::lower::GroupNormKernel;
+use super::select::{Kernel, Selected, Target};
 use crate::op::{Function, GroupNormGradient, Op};
 use crate::{Graph, Node, Var};
 
 /// Tensors that the kernel can add to its result.
 const MOST_ADDENDS: usize = 3;
 
-/// The graph's operations with additions to, and sums over, the gradients of group norms fused into these, and rectifiers
-/// into convolutions.
-pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability: (i32, i32)) -> Vec<Node> {
-    let mut nodes: Vec<Option<Node>> = graph.nodes().iter().cloned().map(Some).collect();
-    let mut readers = vec![Vec::new(); graph.tensor_count()];
+/// The operations that `outputs` need, each with its kernel: with additions to, and sums over, the gradients of group norms
+/// fused into these, and ReLU into convolutions.
+pub(super) fn fuse(graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
+    let mut nodes = needed(graph, outputs);
+    fuse_relu(&mut nodes, graph, outputs);
+    let nodes = nodes.into_iter().map(|node| Selected::new(node, graph, target)).collect();
+    let mut nodes = fuse_norm_gradients(nodes, graph, outputs, target);
+    split_gradients(&mut nodes, graph, outputs);
+    nodes
+}
+
+/// The nodes that `outputs` depend on.
+fn needed(graph: &Graph, outputs: &[Var]) -> Vec<Node> {
     let mut needed = vec![false; graph.tensor_count()];
     outputs.iter().for_each(|v| needed[v.index()] = true);
-    let kept = needed.clone();
-    for (index, node) in graph.nodes().iter().enumerate().rev() {
+    let mut nodes = Vec::new();
+    for node in graph.nodes().iter().rev() {
         if node.outputs.iter().any(|v| needed[v.index()]) {
-            node.inputs.iter().for_each(|v| {
-                needed[v.index()] = true;
-                readers[v.index()].push(index);
-            });
-        } else {
-            nodes[index] = None;
+            node.inputs.iter().for_each(|v| needed[v.index()] = true);
+            nodes.push(node.clone());
         }
     }
-    let half = |var: Var| numbers.half(graph.precision(var));
-    // Where each tensor's producer is now, if that is a gradient the kernel computes.
+    nodes.reverse();
+    nodes
+}
+
+/// The nodes that read each tensor.
+fn readers<'a>(nodes: impl Iterator<Item = &'a Node>, graph: &Graph) -> Vec<Vec<usize>> {
+    let mut readers = vec![Vec::new(); graph.tensor_count()];
+    for (index, node) in nodes.enumerate() {
+        node.inputs.iter().for_each(|v| readers[v.index()].push(index));
+    }
+    readers
+}
+
+/// Fuses additions to, and sums over, the gradients of group norms into the one-pass kernel.
+fn fuse_norm_gradients(nodes: Vec<Selected>, graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
+    let readers = readers(nodes.iter().map(|selected| &selected.node), graph);
+    let mut nodes: Vec<Option<Selected>> = nodes.into_iter().map(Some).collect();
+    let half = |var: Var| target.half(graph, var);
+    // Where each tensor's producer is now, if the one-pass kernel computes it.
     let mut made = vec![None; graph.tensor_count()];
     for index in 0..nodes.len() {
-        let Some(node) = &nodes[index] else { continue };
-        let fused = match &node.op {
-            Op::GroupNormGradient(op) => {
-                let x = node.inputs[3];
-                if half(x) && Resident::of(graph.shape(x), op.options.groups, true, capability).is_some() {
-                    made[node.outputs[0].index()] = Some(index);
-                }
+        let Some(Selected { node, kernel, .. }) = &nodes[index] else { continue };
+        let fused = match (&node.op, kernel) {
+            (Op::GroupNormGradient(_), Kernel::GroupNorm(GroupNormKernel::OnePass(_))) => {
+                made[node.outputs[0].index()] = Some(index);
                 None
             }
-            Op::Combine(op) if node.inputs.len() <= MOST_ADDENDS + 1 => {
+            (Op::Combine(op), _) if node.inputs.len() <= MOST_ADDENDS + 1 => {
                 let terms = || node.inputs.iter().zip(&op.coefficients);
-                let base = terms().position(|(&v, &c)| {
-                    c == 1.0 && made[v.index()].is_some() && readers[v.index()].len() == 1 && !kept[v.index()]
+                let base = terms().position(|(v, &c)| {
+                    c == 1.0 && made[v.index()].is_some() && readers[v.index()].len() == 1 && !outputs.contains(v)
                 });
                 base.and_then(|base| {
                     let from = made[node.inputs[base].index()]?;
@@ -53,17 +72,19 @@ pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability:
             }
             _ => None,
         };
-        if let Some((from, node)) = fused {
-            made[node.outputs[0].index()] = Some(index);
+        if let Some((from, selected)) = fused {
+            made[selected.node.outputs[0].index()] = Some(index);
             nodes[from] = None;
-            nodes[index] = Some(node);
+            nodes[index] = Some(selected);
             continue;
         }
-        let Some(Node { op: Op::Sum(sum), inputs, outputs, .. }) = &nodes[index] else { continue };
+        let Some(Node { op: Op::Sum(sum), inputs, outputs, .. }) = nodes[index].as_ref().map(|s| &s.node) else {
+            continue;
+        };
         let rank = graph.shape(inputs[0]).len();
         let (factor, total, whole) = (sum.scale, outputs[0], sum.axes == (0..rank - 1));
         if let (true, Some(from)) = (whole, made[inputs[0].index()])
-            && let Some(Node { op: Op::GroupNormGradient(op), outputs, .. }) = &mut nodes[from]
+            && let Some(Node { op: Op::GroupNormGradient(op), outputs, .. }) = nodes[from].as_mut().map(|s| &mut s.node)
             && op.sums.is_none()
         {
             op.sums = Some(factor);
@@ -71,14 +92,11 @@ pub(super) fn fuse(graph: &Graph, outputs: &[Var], numbers: Numbers, capability:
             nodes[index] = None;
         }
     }
-    let mut nodes: Vec<Node> = nodes.into_iter().flatten().collect();
-    split(&mut nodes, graph, outputs);
-    rectify(&mut nodes, graph, outputs);
-    nodes
+    nodes.into_iter().flatten().collect()
 }
 
-/// Convolutions of which only a rectifier reads the result rectify it themselves.
-fn rectify(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
+/// Fuses ReLU into the convolution it alone reads.
+fn fuse_relu(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
     let mut readers = vec![0; graph.tensor_count()];
     nodes.iter().flat_map(|node| &node.inputs).chain(outputs).for_each(|v| readers[v.index()] += 1);
     let mut convolutions = vec![None; graph.tensor_count()];
@@ -102,31 +120,28 @@ fn rectify(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
     nodes.retain(|_| !gone.next().unwrap_or(false));
 }
 
-/// Gradients of joined channels that are only cut apart again are written as two tensors from the start.
-fn split(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
-    let mut readers = vec![Vec::new(); graph.tensor_count()];
-    for (index, node) in nodes.iter().enumerate() {
-        node.inputs.iter().for_each(|v| readers[v.index()].push(index));
-    }
+/// The gradient of a concatenation that is only sliced again is written as two tensors.
+fn split_gradients(nodes: &mut Vec<Selected>, graph: &Graph, outputs: &[Var]) {
+    let readers = readers(nodes.iter().map(|selected| &selected.node), graph);
     let mut gone = vec![false; nodes.len()];
     for index in 0..nodes.len() {
-        let Op::GroupNormGradient(op) = &nodes[index].op else { continue };
-        let dx = nodes[index].outputs[0];
+        let Op::GroupNormGradient(op) = &nodes[index].node.op else { continue };
+        let dx = nodes[index].node.outputs[0];
         let [a, b] = readers[dx.index()][..] else { continue };
-        let range = |at: usize| match &nodes[at].op {
-            Op::SliceChannels(op) => Some((op.first, op.count, nodes[at].outputs[0])),
+        let range = |at: usize| match &nodes[at].node.op {
+            Op::SliceChannels(op) => Some((op.first, op.count, nodes[at].node.outputs[0])),
             _ => None,
         };
         let (Some(a_range), Some(b_range)) = (range(a), range(b)) else { continue };
         let (low, high) = if a_range.0 == 0 { (a_range, b_range) } else { (b_range, a_range) };
-        let channels = graph.shape(dx).last().copied().unwrap_or(0);
+        let channels = graph.shape(dx).channels();
         let whole = low.0 == 0 && low.1 == high.0 && high.0 + high.1 == channels && low.1 % 8 == 0;
-        // The sums or addends mark a gradient that the resident kernel computes.
+        // Only gradients that the one-pass kernel computes have sums or addends.
         let fused = op.sums.is_some() || !op.addends.is_empty();
         if !whole || !fused || outputs.contains(&dx) {
             continue;
         }
-        if let Node { op: Op::GroupNormGradient(op), outputs, .. } = &mut nodes[index] {
+        if let Node { op: Op::GroupNormGradient(op), outputs, .. } = &mut nodes[index].node {
             op.split = Some(low.1);
             outputs[0] = low.2;
             outputs.push(high.2);
@@ -137,11 +152,12 @@ fn split(nodes: &mut Vec<Node>, graph: &Graph, outputs: &[Var]) {
     nodes.retain(|_| !gone.next().unwrap_or(false));
 }
 
-/// The gradient at `from` with `addends`, to stand at `index`: if nobody in between reads any of its results.
-fn add(nodes: &[Option<Node>], from: usize, index: usize, addends: &[(Var, f64)]) -> Option<(usize, Node)> {
-    let (source, sum) = (nodes[from].as_ref()?, nodes[index].as_ref()?);
+/// The gradient at `from` with `addends`, to replace the node `index`, if nothing in between reads any of its results.
+fn add(nodes: &[Option<Selected>], from: usize, index: usize, addends: &[(Var, f64)]) -> Option<(usize, Selected)> {
+    let (selected, sum) = (nodes[from].as_ref()?, &nodes[index].as_ref()?.node);
+    let source = &selected.node;
     let Op::GroupNormGradient(op) = &source.op else { return None };
-    let read = |node: &Node| node.inputs.iter().any(|v| source.outputs.contains(v));
+    let read = |other: &Selected| other.node.inputs.iter().any(|v| source.outputs.contains(v));
     // A shift's gradient is the sum without the addends.
     let shifted = source.inputs.len() > 6;
     let taken = shifted || !op.addends.is_empty() || op.sums.is_some();
@@ -154,5 +170,6 @@ fn add(nodes: &[Option<Node>], from: usize, index: usize, addends: &[(Var, f64)]
     inputs.extend(addends.iter().map(|a| a.0));
     let addends = addends.iter().map(|a| a.1).collect();
     let op = GroupNormGradient { options: op.options, addends, sums: None, split: None }.into();
-    Some((from, Node { op, inputs, outputs, scope: source.scope.clone() }))
+    let node = Node { op, inputs, outputs, scope: source.scope.clone() };
+    Some((from, Selected { node, ..selected.clone() }))
 }

@@ -1,26 +1,27 @@
-//! A training step on a GPU: one graph launch, its results in a ring that the host reads now and then.
+//! A training step on a GPU: one graph launch, its results in a ring buffer that the host reads from time to time.
 
-use super::driver::{Buffer, Launch};
-use super::executor::Executor;
-use super::lower::Command;
-use super::optim::{Accumulation, Adam};
+use super::arguments::{RecordStepArgs, int};
+use super::driver::Buffer;
+use super::executor::CudaExecutor;
+use super::kernels::KernelName;
+use super::optim::{Accumulation, DeviceAdam};
+use super::params::{DeviceParams, from_bytes};
 use super::session::Session;
-use super::weights::{DeviceParams, from_bytes};
 use crate::device::{Objective, Record};
 use crate::error::{Error, Result};
 use crate::{Params, Var, optim};
 use std::sync::Arc;
 
-/// Updates the host may be behind.
+/// Updates that the ring buffer holds.
 const UPDATES: u64 = 64;
-/// What a row of the ring begins with: loss, norm, applied, and one to spare.
+/// Values at the beginning of a row of the ring buffer: loss, norm, applied, and padding.
 const HEAD: usize = 4;
 
 /// A step on a GPU with its weights and optimiser.
-pub(crate) struct Learner {
-    pub run: Executor,
+pub(crate) struct CudaLearner {
+    pub run: CudaExecutor,
     params: DeviceParams,
-    adam: Adam,
+    adam: DeviceAdam,
     host: Params<f32>,
     ring: Buffer,
     samples: usize,
@@ -32,20 +33,20 @@ pub(crate) struct Learner {
     waiting: Vec<u64>,
 }
 
-impl Learner {
+impl CudaLearner {
     /// Adds the update and the records to `run`'s graph, continuing from `adam`.
     pub fn new(
         session: &Arc<Session>,
-        mut run: Executor,
+        mut run: CudaExecutor,
         objective: Objective,
         host: Params<f32>,
         params: DeviceParams,
         state: &optim::Adam<f32>,
         parts: u64,
-    ) -> Result<Learner> {
+    ) -> Result<CudaLearner> {
         let waits = Accumulation { loss: Some(objective.loss), parts };
         let config = state.config.clone();
-        let adam = Adam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
+        let adam = DeviceAdam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
         adam.restore(state, &host)?;
         let samples = run.plan().shape(objective.losses).numel();
         let ring = session.device.alloc((parts * UPDATES) as usize * (HEAD + 2 * samples) * 4)?;
@@ -57,20 +58,19 @@ impl Learner {
                 hint: "cast the loss to full precision in the graph".into(),
             }),
         };
-        let arguments = vec![
-            ring.address,
-            run.step_address(),
-            adam.state_address(),
-            full(objective.loss)?,
-            full(objective.losses)?,
-            full(objective.times)?,
-            samples as u64,
-            parts * UPDATES,
-        ];
-        let function = session.lock().kernels.get("record_step")?;
-        let launch = Launch { function, grid: [1, 1, 1], block: [256, 1, 1], shared: 0, cluster: 1, arguments };
-        run.append(vec![Command::Kernel(launch)]);
-        Ok(Learner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
+        let arguments = RecordStepArgs {
+            ring: ring.address,
+            step: run.step_address(),
+            state: adam.state_address(),
+            loss: full(objective.loss)?,
+            losses: full(objective.losses)?,
+            times: full(objective.times)?,
+            n: int(samples),
+            rows: int((parts * UPDATES) as usize),
+        };
+        let launch = run.launch(KernelName::RecordStep, 1, &arguments)?;
+        run.append(vec![launch]);
+        Ok(CudaLearner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
     }
 
     /// Launches a run. Gives records only when the ring is full.

@@ -12,30 +12,30 @@ unsafe extern "C" {
 }
 
 /// A loaded library; it stays loaded for the life of the process.
-pub struct Library {
+pub struct SharedLibrary {
     handle: *mut c_void,
     /// The name under which it was found.
     pub name: String,
 }
 
 // SAFETY: the handle is only ever given to `dlsym`, which may be called from any thread.
-unsafe impl Send for Library {}
+unsafe impl Send for SharedLibrary {}
 // SAFETY: as above.
-unsafe impl Sync for Library {}
+unsafe impl Sync for SharedLibrary {}
 
-impl Library {
+impl SharedLibrary {
     /// Opens the first of `candidates` that can be loaded. `variable` may name a file that is tried first.
     #[cfg(unix)]
-    pub fn open(what: &'static str, variable: &str, candidates: &[&str], hint: &str) -> Result<Library> {
+    pub fn open(what: &'static str, variable: &str, candidates: &[&str], hint: &str) -> Result<SharedLibrary> {
         const NOW_GLOBAL: c_int = 0x2 | 0x100;
-        let wished = std::env::var(variable).ok();
+        let chosen = std::env::var(variable).ok();
         let mut reason = String::new();
-        for name in wished.as_deref().into_iter().chain(candidates.iter().copied()) {
+        for name in chosen.as_deref().into_iter().chain(candidates.iter().copied()) {
             let Ok(c_name) = CString::new(name) else { continue };
             // SAFETY: a NUL-terminated name and valid flags.
             let handle = unsafe { dlopen(c_name.as_ptr(), NOW_GLOBAL) };
             if !handle.is_null() {
-                return Ok(Library { handle, name: name.into() });
+                return Ok(SharedLibrary { handle, name: name.into() });
             }
             // SAFETY: after a failed `dlopen`, `dlerror` gives null or a NUL-terminated message.
             let message = unsafe {
@@ -51,7 +51,7 @@ impl Library {
 
     /// There is no CUDA here.
     #[cfg(not(unix))]
-    pub fn open(what: &'static str, _: &str, _: &[&str], hint: &str) -> Result<Library> {
+    pub fn open(what: &'static str, _: &str, _: &[&str], hint: &str) -> Result<SharedLibrary> {
         let problem = "only Linux is supported".into();
         Err(Error::Device { what: format!("{what} could not be loaded"), problem, hint: hint.into() })
     }
@@ -90,7 +90,7 @@ macro_rules! library {
         $(#[$meta])*
         #[allow(missing_docs)]
         pub struct $table {
-            pub library: $crate::cuda::library::Library,
+            pub library: $crate::cuda::library::SharedLibrary,
             $(pub $function: unsafe extern "C" fn($($argument),*) -> i32,)*
         }
 
@@ -100,7 +100,7 @@ macro_rules! library {
             pub fn get() -> $crate::error::Result<&'static $table> {
                 static TABLE: std::sync::OnceLock<$crate::error::Result<$table>> = std::sync::OnceLock::new();
                 let load = || {
-                    let library = $crate::cuda::library::Library::open($what, $variable, $names, $hint)?;
+                    let library = $crate::cuda::library::SharedLibrary::open($what, $variable, $names, $hint)?;
                     // SAFETY: the types are those of the library's headers.
                     Ok(unsafe { $table { $($function: library.function($symbol)?,)* library } })
                 };

@@ -1,35 +1,36 @@
 //! The CUDA backend: the same plans as the CPU's, on cuDNN, cuBLAS and our own kernels, loaded at run time.
 
-mod beside;
-mod ceiling;
+mod arguments;
+mod compile;
+mod concat_elision;
 mod cublas;
 mod cudnn;
 mod driver;
 mod executor;
 mod fuse;
-mod inventory;
+mod images;
 mod kernels;
-mod layout;
+mod launch_batching;
 mod learner;
 pub(crate) mod library;
 mod lower;
 mod nvrtc;
 mod optim;
-mod pictures;
+mod params;
+mod probe;
+mod roofline;
+mod select;
 mod self_test;
 mod session;
-mod slices;
-mod together;
-mod weights;
+mod streams;
 
-pub use driver::{Buffer, Chip, Device};
-pub(crate) use learner::Learner;
+pub use driver::{Buffer, Chip, CudaDevice};
+pub(crate) use learner::CudaLearner;
 
-pub use executor::Executor;
-pub use inventory::{Found, has_driver, inventory};
-pub use layout::outline;
-pub use lower::Numbers;
-pub use optim::Adam;
+pub use compile::outline;
+pub use executor::CudaExecutor;
+pub use optim::DeviceAdam;
+pub use params::DeviceParams;
+pub use probe::{LibraryProbe, has_driver, probe};
 pub use self_test::{Check, self_test};
 pub use session::Session;
-pub use weights::DeviceParams;

@@ -45,14 +45,14 @@ macro_rules! attention {
     };
 }
 
-/// Group norm for some cuts of images; see lower/resident.rs.
+/// Group norm in one pass for some cuts of images; see lower/group_norm_one_pass.rs.
 macro_rules! norm {
     ($cuts:literal) => {
-        concat!(include_str!("kernels/norm_resident.cuh"), include_str!("kernels/norm_resident.cu"), $cuts)
+        concat!(include_str!("kernels/group_norm_one_pass.cuh"), include_str!("kernels/group_norm_one_pass.cu"), $cuts)
     };
 }
 
-/// Our kernels, as programs of similar size that are compiled side by side.
+/// Our kernels, as programs of similar size that are compiled in parallel.
 const PROGRAMS: [&str; 12] = [
     concat!(include_str!("kernels/elementwise.cu"), include_str!("kernels/image.cu"), include_str!("kernels/fir.cu")),
     concat!(
@@ -70,8 +70,8 @@ const PROGRAMS: [&str; 12] = [
     norm!("KNOWN(8, 16, 2) KNOWN(8, 32, 2) KNOWN(8, 48, 2)"),
     norm!("KNOWN(4, 32, 3) KNOWN(4, 64, 3) KNOWN(4, 96, 3)"),
     norm!("KNOWN(2, 64, 4) KNOWN(1, 128, 4)"),
-    concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/split.cu")),
-    concat!(include_str!("kernels/multiply.cuh"), include_str!("kernels/narrow.cu")),
+    concat!(include_str!("kernels/tensor.cuh"), include_str!("kernels/conv_f16x2.cu")),
+    concat!(include_str!("kernels/multiply.cuh"), include_str!("kernels/rgb_conv.cu")),
     attention!(64),
     attention!(128),
     attention!(256),
@@ -117,12 +117,12 @@ fn compile(program: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     }
 }
 
-/// Tells in a moment whether kernels can be compiled for a compute capability.
+/// Checks quickly that kernels can be compiled for a compute capability.
 pub fn check(capability: (i32, i32)) -> Result<()> {
     cached("extern \"C\" __global__ void nothing() { await_previous(); }", capability).map(drop)
 }
 
-/// The compiled kernels, from the cache if they are there, else compiled side by side.
+/// The compiled kernels, from the cache if they are there, else compiled in parallel.
 pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
     std::thread::scope(|scope| {
         let threads = PROGRAMS.map(|program| scope.spawn(move || cached(program, capability)));

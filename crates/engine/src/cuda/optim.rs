@@ -1,24 +1,65 @@
 //! The optimiser on the device: clipping, Adam, EMAs and the bf16 copies, appended to a step's graph.
 
-use super::driver::{Buffer, Launch};
-use super::executor::Executor;
-use super::lower::{Command, float};
+use super::arguments::*;
+use super::driver::{Address, Buffer};
+use super::executor::CudaExecutor;
+use super::kernels::KernelName;
+use super::params::DeviceParams;
 use super::session::Session;
-use super::weights::DeviceParams;
 use crate::error::{Error, Result};
 use crate::optim::{self, AdamConfig, Update};
 use crate::{Params, Var};
+use std::mem::offset_of;
 use std::sync::Arc;
 
-/// Elements of one block.
+/// Elements per block.
 const PIECE: usize = 16_384;
-/// Bytes of what the kernels share: `State` of kernels/optim.cu.
-const STATE_BYTES: usize = 40;
-/// Averages the kernel keeps at most.
+/// The largest number of EMAs.
 const MOST_EMAS: usize = 4;
 
+/// `Piece` of kernels/optim.cu: a block's part of a parameter.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Piece {
+    value: Address,
+    first: Address,
+    second: Address,
+    gradient: Address,
+    copy: Address,
+    ema: [Address; MOST_EMAS],
+    count: i32,
+    half: i32,
+}
+
+const _: () = assert!(size_of::<Piece>() == 80);
+
+impl Piece {
+    /// As it lies in memory.
+    fn bytes(&self) -> Vec<u8> {
+        let addresses = [self.value, self.first, self.second, self.gradient, self.copy].into_iter().chain(self.ema);
+        let sizes = [self.count, self.half].into_iter().flat_map(i32::to_le_bytes);
+        addresses.flat_map(u64::to_le_bytes).chain(sizes).collect()
+    }
+}
+
+/// `State` of kernels/optim.cu: what the kernels of an update share.
+#[allow(dead_code)] // The host reads some of it.
+#[repr(C)]
+struct State {
+    updates: f64,
+    norm: f32,
+    scale: f32,
+    step: f32,
+    root: f32,
+    skipped: u32,
+    applied: u32,
+    loss: f32,
+}
+
+const _: () = assert!(size_of::<State>() == 40);
+
 /// Adam's state on the device.
-pub struct Adam {
+pub struct DeviceAdam {
     config: AdamConfig,
     state: Buffer,
     first: DeviceParams,
@@ -37,32 +78,40 @@ pub(super) struct Accumulation {
     pub parts: u64,
 }
 
-impl Adam {
+impl DeviceAdam {
     /// Appends an update of `params` by `gradients` (of the trainable parameters, in order) to `executor`'s step.
     pub fn attach(
         session: &Arc<Session>,
-        executor: &mut Executor,
+        executor: &mut CudaExecutor,
         config: AdamConfig,
         host: &Params<f32>,
         params: &DeviceParams,
         gradients: &[Var],
-    ) -> Result<Adam> {
-        Adam::accumulate(session, executor, config, host, params, gradients, Accumulation { loss: None, parts: 1 })
+    ) -> Result<DeviceAdam> {
+        DeviceAdam::accumulate(
+            session,
+            executor,
+            config,
+            host,
+            params,
+            gradients,
+            Accumulation { loss: None, parts: 1 },
+        )
     }
 
-    /// As [`Adam::attach`], where several runs make an update, or a loss must be finite.
+    /// As [`DeviceAdam::attach`], where several runs make an update, or a loss must be finite.
     pub(super) fn accumulate(
         session: &Arc<Session>,
-        executor: &mut Executor,
+        executor: &mut CudaExecutor,
         config: AdamConfig,
         host: &Params<f32>,
         params: &DeviceParams,
         gradients: &[Var],
         Accumulation { loss, parts }: Accumulation,
-    ) -> Result<Adam> {
+    ) -> Result<DeviceAdam> {
         if config.ema.len() > MOST_EMAS {
             return Err(Error::Device {
-                what: format!("{} averages were asked for", config.ema.len()),
+                what: format!("{} EMA decays were given", config.ema.len()),
                 problem: format!("the optimiser keeps at most {MOST_EMAS} on a GPU"),
                 hint: "remove some of the EMA decays".into(),
             });
@@ -85,99 +134,82 @@ impl Adam {
             let n = spec.shape.numel();
             for begin in (0..n).step_by(PIECE) {
                 let (wide, narrow) = (4 * begin as u64, 2 * begin as u64);
-                let mut words = vec![
-                    values[index].0 + wide,
-                    firsts[index].0 + wide,
-                    seconds[index].0 + wide,
-                    gradient + if half { narrow } else { wide },
-                    values[index].1 + narrow,
-                ];
-                words.extend((0..MOST_EMAS).map(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)));
-                words.push(PIECE.min(n - begin) as u64 | u64::from(half) << 32);
+                let mut piece = Piece {
+                    value: values[index].0 + wide,
+                    first: firsts[index].0 + wide,
+                    second: seconds[index].0 + wide,
+                    gradient: gradient + if half { narrow } else { wide },
+                    copy: values[index].1 + narrow,
+                    ema: std::array::from_fn(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)),
+                    count: int(PIECE.min(n - begin)),
+                    half: half.into(),
+                };
                 if let Some(summed) = &summed {
-                    fresh.extend(&words);
-                    words[3] = summed[index].0 + wide;
-                    words[9] = PIECE.min(n - begin) as u64;
+                    fresh.push(piece);
+                    (piece.gradient, piece.half) = (summed[index].0 + wide, 0);
                 }
-                pieces.extend(words);
+                pieces.push(piece);
             }
         }
-        let count = pieces.len() / (6 + MOST_EMAS);
-        let upload = |words: &[u64]| device.upload(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>());
+        let count = pieces.len();
+        let upload = |pieces: &[Piece]| device.upload(&pieces.iter().flat_map(Piece::bytes).collect::<Vec<_>>());
         let (pieces, fresh) = (upload(&pieces)?, upload(&fresh)?);
         let squares = device.alloc(4 * count)?;
-        let state = device.alloc(STATE_BYTES)?;
+        let state = device.alloc(size_of::<State>())?;
         let loss = loss.map_or(Ok(0), |loss| executor.output(loss).map(|(address, _)| address))?;
-        let (at, parts) = (executor.step_address(), parts.max(1));
-        let mut libraries = session.lock();
-        let mut launch = |name: &str, blocks: usize, arguments: Vec<u64>| -> Result<Command> {
-            let function = libraries.kernels.get(name)?;
-            let (grid, block) = ([blocks as u32, 1, 1], [256, 1, 1]);
-            Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
-        };
-        let double = |v: f64| v.to_bits();
-        let decay = |i: usize| float(config.ema.get(i).copied().unwrap_or(0.0));
+        let (step, parts) = (executor.step_address(), int(parts.max(1) as usize));
+        let (state_at, pieces_at, squares_at) = (state.address, pieces.address, squares.address);
         let mut commands = Vec::new();
         if parts > 1 {
-            commands.push(launch("gradient_add", count, vec![fresh.address, pieces.address, at, parts])?);
+            let arguments = GradientAddArgs { from: fresh.address, to: pieces_at, step, parts };
+            commands.push(executor.launch(KernelName::GradientAdd, count, &arguments)?);
         }
-        commands.extend([
-            launch("gradient_squares", count, vec![squares.address, pieces.address, at, parts])?,
-            launch(
-                "gradient_norm",
-                1,
-                vec![
-                    state.address,
-                    squares.address,
-                    count as u64,
-                    double(config.rate),
-                    double(config.warmup as f64),
-                    double(config.cooldown as f64),
-                    double(config.steps as f64),
-                    double(config.beta1),
-                    double(config.beta2),
-                    double(config.clip.unwrap_or(0.0)),
-                    loss,
-                    at,
-                    parts,
-                ],
-            )?,
-            launch(
-                "adam",
-                count,
-                vec![
-                    pieces.address,
-                    state.address,
-                    float(config.beta1),
-                    float(config.beta2),
-                    float(config.epsilon),
-                    config.ema.len() as u64,
-                    decay(0),
-                    decay(1),
-                    decay(2),
-                    decay(3),
-                    at,
-                    parts,
-                ],
-            )?,
-        ]);
-        drop(libraries);
+        let arguments = GradientSquaresArgs { out: squares_at, pieces: pieces_at, step, parts };
+        commands.push(executor.launch(KernelName::GradientSquares, count, &arguments)?);
+        let arguments = GradientNormArgs {
+            state: state_at,
+            squares: squares_at,
+            n: int(count),
+            rate: config.rate,
+            warmup: config.warmup as f64,
+            cooldown: config.cooldown as f64,
+            last: config.steps as f64,
+            beta1: config.beta1,
+            beta2: config.beta2,
+            clip: config.clip.unwrap_or(0.0),
+            loss,
+            step,
+            parts,
+        };
+        commands.push(executor.launch(KernelName::GradientNorm, 1, &arguments)?);
+        let arguments = AdamArgs {
+            pieces: pieces_at,
+            state: state_at,
+            beta1: config.beta1 as f32,
+            beta2: config.beta2 as f32,
+            epsilon: config.epsilon as f32,
+            emas: int(config.ema.len()),
+            decays: std::array::from_fn(|i| config.ema.get(i).copied().unwrap_or(0.0) as f32),
+            step,
+            parts,
+        };
+        commands.push(executor.launch(KernelName::Adam, count, &arguments)?);
         executor.append(commands);
         let mut buffers = vec![pieces, fresh, squares];
         buffers.extend(sums.map(DeviceParams::into_values));
-        Ok(Adam { config, state, first, second, ema, _buffers: buffers })
+        Ok(DeviceAdam { config, state, first, second, ema, _buffers: buffers })
     }
 
     pub(super) fn config(&self) -> &AdamConfig {
         &self.config
     }
 
-    /// Where the kernels keep what they share.
-    pub(super) fn state_address(&self) -> super::driver::Address {
+    /// The address of what the kernels share.
+    pub(super) fn state_address(&self) -> Address {
         self.state.address
     }
 
-    /// Takes over a state: moments, averages and the number of updates.
+    /// Continues from a state: moments, averages and the number of updates.
     pub fn restore(&self, from: &optim::Adam<f32>, host: &Params<f32>) -> Result<()> {
         for (device, moments) in [(&self.first, &from.first), (&self.second, &from.second)] {
             let mut values = host.clone();
@@ -188,7 +220,26 @@ impl Adam {
         for (device, average) in self.ema.iter().zip(&from.ema) {
             device.upload(average)?;
         }
-        self.state.write(0, &(from.step as f64).to_le_bytes())
+        self.state.write(offset_of!(State, updates), &(from.step as f64).to_le_bytes())
+    }
+
+    /// What the kernels share, as it is now.
+    fn read_state(&self) -> Result<State> {
+        let mut bytes = [0; size_of::<State>()];
+        self.state.read(0, &mut bytes)?;
+        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let float = |at: usize| f32::from_le_bytes(word(at));
+        let updates = bytes[offset_of!(State, updates)..].first_chunk().expect("the struct is larger");
+        Ok(State {
+            updates: f64::from_le_bytes(*updates),
+            norm: float(offset_of!(State, norm)),
+            scale: float(offset_of!(State, scale)),
+            step: float(offset_of!(State, step)),
+            root: float(offset_of!(State, root)),
+            skipped: u32::from_le_bytes(word(offset_of!(State, skipped))),
+            applied: u32::from_le_bytes(word(offset_of!(State, applied))),
+            loss: float(offset_of!(State, loss)),
+        })
     }
 
     /// The state as it is now; `host` has the parameters' names and shapes.
@@ -204,26 +255,34 @@ impl Adam {
             device.download(&mut average).map(|()| average)
         };
         let ema = self.ema.iter().map(average).collect::<Result<_>>()?;
-        let mut bytes = [0; 8];
-        self.state.read(0, &mut bytes)?;
-        let step = f64::from_le_bytes(bytes) as u64;
+        let step = self.read_state()?.updates as u64;
         Ok(optim::Adam { config: self.config.clone(), step, first, second, ema })
     }
 
     /// What the last update did.
     pub fn last(&self) -> Result<Update> {
-        let mut bytes = [0; 32];
-        self.state.read(0, &mut bytes)?;
-        let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
-        let updates = f64::from_bits(u64::from(word(0)) | u64::from(word(4)) << 32);
-        let applied = word(28) != 0;
+        let State { updates, norm, applied, .. } = self.read_state()?;
+        let applied = applied != 0;
         let rate = self.config.rate_at((updates as u64).saturating_sub(u64::from(applied)));
-        Ok(Update { norm: f64::from(f32::from_bits(word(8))), rate, applied })
+        Ok(Update { norm: norm.into(), rate, applied })
     }
 
     /// Copies both moments back.
     pub fn moments(&self, first: &mut Params<f32>, second: &mut Params<f32>) -> Result<()> {
         self.first.download(first)?;
         self.second.download(second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_structs_are_as_large_as_the_hosts() {
+        let source = include_str!("kernels/optim.cu");
+        for (name, size) in [("Piece", size_of::<Piece>()), ("State", size_of::<State>())] {
+            assert!(source.contains(&format!("static_assert(sizeof({name}) == {size},")), "{name}");
+        }
     }
 }

@@ -1,18 +1,19 @@
 //! The GPU against the CPU: every operation, its gradients, and the bits of the noise.
 
 mod attention;
-mod ends;
+mod concat_elision;
+mod conv_epilogue;
+mod conv_f16x2;
 mod exact;
-mod joined;
 mod learning;
-mod narrow;
-mod split;
+mod rgb_conv;
 
-use super::{DeviceParams, Executor, Numbers, Session};
-use crate::examples::EXAMPLES;
+use super::{CudaExecutor, DeviceParams, Session};
+use crate::Precision;
+use crate::op_cases::OP_CASES;
 use crate::rng::Stream;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Precision, Result, Shape, Var, cpu};
+use crate::{Graph, Params, Plan, Result, Shape, Storage, Var, cpu};
 use std::sync::Arc;
 
 /// One comparison.
@@ -20,8 +21,8 @@ use std::sync::Arc;
 pub struct Check {
     /// What was compared.
     pub name: String,
-    /// In which numbers.
-    pub numbers: Numbers,
+    /// The precision.
+    pub precision: Precision,
     /// The worst relative error (Euclidean), over outputs and gradients.
     pub error: f64,
     /// The largest error allowed.
@@ -38,58 +39,58 @@ impl Check {
 }
 
 /// Allowed relative error of f32 and of bf16 (eight bits of mantissa, a few operations deep).
-fn limit(numbers: Numbers) -> f64 {
-    match numbers {
-        Numbers::F32 | Numbers::Split => 1e-4,
-        Numbers::Tf32 => 5e-3,
-        Numbers::Bf16 => 5e-2,
+fn limit(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 | Precision::F16x2 => 1e-4,
+        Precision::Tf32 => 5e-3,
+        Precision::Bf16 => 5e-2,
     }
 }
 
-/// Compares every example of the engine on the GPU with the CPU.
+/// Compares the GPU with the CPU on every case of [`OP_CASES`].
 pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let mut checks = Vec::new();
-    for numbers in [Numbers::F32, Numbers::Bf16] {
-        for example in EXAMPLES {
+    for precision in [Precision::F32, Precision::Bf16] {
+        for example in OP_CASES {
             let shapes: Vec<Shape> = example.inputs.iter().map(|&s| s.into()).collect();
-            let outcome = compare(session, &shapes, example.above, example.build, numbers);
+            let outcome = compare(session, &shapes, example.above, example.build, precision);
             let (error, failure) = match outcome {
                 Ok(error) => (error, None),
                 Err(error) => (f64::NAN, Some(error.to_string())),
             };
-            checks.push(Check { name: example.name.into(), numbers, error, limit: limit(numbers), failure });
+            checks.push(Check { name: example.name.into(), precision, error, limit: limit(precision), failure });
         }
     }
     let counted = |outcome: Result<(f64, usize)>, name: &dyn Fn(usize) -> String, limit: f64| {
         let failure = outcome.as_ref().err().map(|e| e.to_string());
         let (error, count) = outcome.unwrap_or((f64::NAN, 0));
-        Check { name: name(count), numbers: Numbers::Bf16, error, limit, failure }
+        Check { name: name(count), precision: Precision::Bf16, error, limit, failure }
     };
-    let cases = ends::CASES.len();
+    let cases = conv_epilogue::CASES.len();
     let name = |fused| format!("bias, residual and scale after convolutions, {fused} of {cases} in one kernel");
-    checks.push(counted(ends::difference(session), &name, 5e-3));
+    checks.push(counted(conv_epilogue::difference(session), &name, 5e-3));
     let cases = attention::CASES.len();
     let name = |on_chip| format!("attention and its gradients, {on_chip} of {cases} on the chip");
     checks.push(counted(attention::difference(session), &name, 1e-2));
     type Test = fn(&Arc<Session>) -> Result<f64>;
-    let exact: [(&str, Numbers, f64, Test); 9] = [
-        ("noise and dropout masks are bit-identical", Numbers::F32, 0.0, noise_difference),
-        ("rectified convolutions", Numbers::F32, 1e-5, |session| split::difference(session, Numbers::F32)),
-        ("convolutions in halves are f32's", Numbers::Split, 2e-6, |session| {
-            split::difference(session, Numbers::Split)
+    let exact: [(&str, Precision, f64, Test); 9] = [
+        ("noise and dropout masks are bit-identical", Precision::F32, 0.0, noise_difference),
+        ("convolutions with ReLU", Precision::F32, 1e-5, |session| conv_f16x2::difference(session, Precision::F32)),
+        ("convolutions in pairs of f16 are as accurate as f32", Precision::F16x2, 2e-6, |session| {
+            conv_f16x2::difference(session, Precision::F16x2)
         }),
-        ("convolutions from and to colours", Numbers::Bf16, 5e-3, narrow::difference),
-        ("convolutions that write and read parts of joined channels", Numbers::Bf16, 5e-3, joined::difference),
-        ("batches gathered on the device or streamed are bit-identical", Numbers::F32, 0.0, order_difference),
-        ("training gives the same bits again, and when resumed", Numbers::Bf16, 0.0, learning::same_bits),
-        ("halves of a batch make the update of the whole", Numbers::Bf16, 1e-2, learning::parts_make_a_whole),
-        ("a loss that is not finite touches no weight", Numbers::Bf16, 0.0, learning::nonfinite_is_skipped),
+        ("convolutions from and to RGB", Precision::Bf16, 5e-3, rgb_conv::difference),
+        ("convolutions that write and read parts of concatenations", Precision::Bf16, 5e-3, concat_elision::difference),
+        ("batches gathered on the device or streamed are bit-identical", Precision::F32, 0.0, order_difference),
+        ("training gives the same bits again, and when resumed", Precision::Bf16, 0.0, learning::same_bits),
+        ("halves of a batch make the update of the whole", Precision::Bf16, 1e-2, learning::parts_make_a_whole),
+        ("a loss that is not finite touches no weight", Precision::Bf16, 0.0, learning::nonfinite_is_skipped),
     ];
-    for (name, numbers, limit, test) in exact {
+    for (name, precision, limit, test) in exact {
         let error = test(session);
         let failure = error.as_ref().err().map(|e| e.to_string());
         let error = error.unwrap_or(f64::NAN);
-        checks.push(Check { name: name.into(), numbers, error, limit, failure });
+        checks.push(Check { name: name.into(), precision, error, limit, failure });
     }
     checks
 }
@@ -104,7 +105,7 @@ fn compare(
     inputs: &[Shape],
     above: f64,
     build: fn(&mut Graph, &[Var]) -> Result<Var>,
-    numbers: Numbers,
+    precision: Precision,
 ) -> Result<f64> {
     let mut g = Graph::new();
     let names: Vec<String> = (0..inputs.len()).map(|i| format!("x{i}")).collect();
@@ -112,11 +113,11 @@ fn compare(
     for (name, shape) in names.iter().zip(inputs) {
         let x = g.input(name, shape.clone())?;
         // Images, weights and sequences in 16 bits; vectors and tables stay.
-        let half = numbers == Numbers::Bf16 && shape.len() >= 3;
-        vars.push(g.cast(x, if half { Precision::Half } else { Precision::Full })?);
+        let half = precision == Precision::Bf16 && shape.len() >= 3;
+        vars.push(g.cast(x, if half { Storage::Half } else { Storage::Full })?);
     }
     let out = build(&mut g, &vars)?;
-    let out = g.cast(out, Precision::Full)?;
+    let out = g.cast(out, Storage::Full)?;
     let shape = g.shape(out).clone();
     let projection = random(&shape, 99, -1.0).into_iter().map(f64::from).collect();
     let projection = g.constant(shape, projection)?;
@@ -127,7 +128,7 @@ fn compare(
     let params = Params::<f32>::zeros(&g);
     let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
-    let mut device = Executor::new(session, &g, &outputs, &on_device, numbers, 3)?;
+    let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, precision, 3)?;
     for (i, (name, shape)) in names.iter().zip(inputs).enumerate() {
         let values = random(shape, i as u32, above);
         host.set(name, &values)?;
@@ -165,7 +166,7 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     let params = Params::<f32>::zeros(&g);
     let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
-    let mut device = Executor::new(session, &g, &outputs, &on_device, Numbers::F32, 123_456_789_012)?;
+    let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::F32, 123_456_789_012)?;
     host.run(&params, 123_456_789_012, 77)?;
     device.run(77)?;
     let mut different = 0;
@@ -176,7 +177,7 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     Ok(different as f64)
 }
 
-/// How many values of shuffled batches differ from the host's, over several epochs and from two runs on: of pictures that
+/// How many values of shuffled batches differ from the host's, over several epochs and from two runs on: of images that
 /// are on the device, and of those that come in shards.
 fn order_difference(session: &Arc<Session>) -> Result<f64> {
     let (batch, size, count, purpose) = (7, 5, 23, 0x6461);
@@ -184,21 +185,21 @@ fn order_difference(session: &Arc<Session>) -> Result<f64> {
     let x = g.input("x", [batch, size])?;
     let y = g.scale(x, 1.0)?;
     let params = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
-    let pictures: Arc<Vec<u8>> = Arc::new((0..count * size).map(|i| (i * 37 % 256) as u8).collect());
-    let order = Shuffled { picture_size: size, seed: 99, purpose };
+    let images: Arc<Vec<u8>> = Arc::new((0..count * size).map(|i| (i * 37 % 256) as u8).collect());
+    let order = Shuffled { image_size: size, seed: 99, purpose };
     let mut different = 0;
     for runs in [None, Some(1), Some(3)] {
-        let mut device = Executor::new(session, &g, &[y], &params, Numbers::F32, 0)?;
+        let mut device = CudaExecutor::new(session, &g, &[y], &params, Precision::F32, 0)?;
         match runs {
-            None => device.keep("x", &pictures, &order)?,
-            Some(runs) => device.stream_by("x", &pictures, &order, runs)?,
+            None => device.keep("x", &images, &order)?,
+            Some(runs) => device.stream_by("x", &images, &order, runs)?,
         }
         for run in (0..12).chain(5..20) {
             device.run(run)?;
             let found = device.get(y)?;
             for (slot, found) in found.chunks_exact(size).enumerate() {
                 let chosen = order.at(u64::from(run) * batch as u64 + slot as u64, count as u64) as usize;
-                let wanted = pictures[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
+                let wanted = images[chosen * size..][..size].iter().map(|&v| f32::from(v) / 255.0);
                 different += found.iter().zip(wanted).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
             }
         }

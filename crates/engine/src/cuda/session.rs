@@ -1,8 +1,8 @@
-//! A device with everything that is loaded for it.
+//! A GPU with its libraries and kernels.
 
 use super::cublas::Cublas;
 use super::cudnn::Cudnn;
-use super::driver::Device;
+use super::driver::CudaDevice;
 use super::kernels::Kernels;
 use super::nvrtc;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 /// A device with its libraries and kernels, shared by the executors on it.
 pub struct Session {
     /// The GPU.
-    pub device: Arc<Device>,
+    pub device: Arc<CudaDevice>,
     pub(super) libraries: Mutex<Libraries>,
 }
 
@@ -25,8 +25,8 @@ pub(super) struct Libraries {
 impl Session {
     /// Opens GPU number `ordinal` with its libraries, and begins to compile the kernels or to take them from the cache.
     pub fn open(ordinal: usize) -> Result<Arc<Session>> {
-        let device = Device::open(ordinal)?;
-        // What cannot work is said here; the rest is compiled while other things are prepared.
+        let device = CudaDevice::open(ordinal)?;
+        // A compiler that cannot work is reported here; the kernels are compiled in the background.
         nvrtc::check(device.chip.capability)?;
         let kernels = Kernels::new(&device);
         let cublas = [Cublas::new(&device, device.stream)?, Cublas::new(&device, device.side)?];
@@ -45,14 +45,14 @@ impl Session {
         let names = [
             super::driver::Driver::get().map(|t| &t.library),
             nvrtc::Nvrtc::get().map(|t| &t.library),
-            super::cublas::Library::get().map(|t| &t.library),
-            super::cudnn::Library::get().map(|t| &t.library),
+            super::cublas::CublasFunctions::get().map(|t| &t.library),
+            super::cudnn::CudnnFunctions::get().map(|t| &t.library),
         ];
         names.into_iter().flatten().map(|library| library.name.as_str()).collect()
     }
 
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
-        // A panic elsewhere leaves nothing half-done in here.
+        // Nothing here is left inconsistent by a panic elsewhere.
         self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -1,9 +1,9 @@
 //! A graph with its weights on a device, run forward.
 
 use super::Device;
-use crate::cuda::{self, DeviceParams, Numbers};
+use crate::cuda::{self, DeviceParams};
 use crate::error::Result;
-use crate::{Graph, Params, Plan, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Var, cpu};
 
 /// A graph and its parameters, ready to run again and again.
 pub struct Evaluator {
@@ -14,17 +14,17 @@ pub struct Evaluator {
 
 enum On {
     Cpu { run: Box<cpu::Executor<f32>>, params: Params<f32>, seed: u64 },
-    Cuda { run: Box<cuda::Executor>, params: DeviceParams },
+    Cuda { run: Box<cuda::CudaExecutor>, params: DeviceParams },
 }
 
 impl Evaluator {
-    /// Plans `outputs` of `graph` on `device`. On the CPU all numbers are f32, whatever `numbers` says.
+    /// Plans `outputs` of `graph` on `device`. On the CPU everything is f32, whatever `precision` is.
     pub fn new(
         device: &Device,
         graph: &Graph,
         outputs: &[Var],
         params: &Params<f32>,
-        numbers: Numbers,
+        precision: Precision,
         seed: u64,
     ) -> Result<Evaluator> {
         let on = match device {
@@ -34,7 +34,7 @@ impl Evaluator {
             }
             Device::Cuda(session) => {
                 let params = DeviceParams::new(session, params)?;
-                let run = Box::new(cuda::Executor::new(session, graph, outputs, &params, numbers, seed)?);
+                let run = Box::new(cuda::CudaExecutor::new(session, graph, outputs, &params, precision, seed)?);
                 On::Cuda { run, params }
             }
         };
@@ -69,7 +69,7 @@ impl Evaluator {
         }
     }
 
-    /// Runs once; `step` counts the random numbers on.
+    /// Runs once; `step` selects the random numbers.
     pub fn run(&mut self, step: u32) -> Result<()> {
         match &mut self.on {
             On::Cpu { run, params, seed } => {
@@ -117,7 +117,7 @@ mod tests {
         let w = g.param("w", [2], Init::Constant(3.0)).unwrap();
         let y = g.mul(x, w).unwrap();
         let params = Params::initialise(&g, 0);
-        let mut run = Evaluator::new(&Device::Cpu, &g, &[y], &params, Numbers::F32, 0).unwrap();
+        let mut run = Evaluator::new(&Device::Cpu, &g, &[y], &params, Precision::F32, 0).unwrap();
         run.carry(y, "x").unwrap();
         run.set("x", &[1.0, 2.0]).unwrap();
         for _ in 0..3 {

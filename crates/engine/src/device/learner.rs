@@ -1,11 +1,11 @@
 //! A training step on a device: forward, backward, and the optimiser's update.
 
 use super::Device;
-use crate::cuda::{self, DeviceParams, Numbers};
+use crate::cuda::{self, DeviceParams};
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Var, cpu};
 use std::sync::Arc;
 
 /// What is learnt from in a graph.
@@ -46,7 +46,7 @@ pub struct Learner {
 #[allow(clippy::large_enum_variant)]
 enum On {
     Cpu(OnCpu),
-    Cuda(cuda::Learner),
+    Cuda(cuda::CudaLearner),
 }
 
 struct OnCpu {
@@ -72,7 +72,7 @@ impl Learner {
         objective: Objective,
         params: Params<f32>,
         adam: Adam<f32>,
-        numbers: Numbers,
+        precision: Precision,
         seed: u64,
         accumulate: u64,
     ) -> Result<Learner> {
@@ -89,8 +89,8 @@ impl Learner {
             }
             Device::Cuda(session) => {
                 let values = DeviceParams::new(session, &params)?;
-                let run = cuda::Executor::new(session, graph, &outputs, &values, numbers, seed)?;
-                On::Cuda(cuda::Learner::new(session, run, objective, params, values, &adam, accumulate.max(1))?)
+                let run = cuda::CudaExecutor::new(session, graph, &outputs, &values, precision, seed)?;
+                On::Cuda(cuda::CudaLearner::new(session, run, objective, params, values, &adam, accumulate.max(1))?)
             }
         };
         Ok(Learner { on, records: vec![] })
@@ -112,12 +112,12 @@ impl Learner {
         }
     }
 
-    /// Lets a GPU fill the input `name` by itself, from `pictures` (values of one byte, given as 0 to 1) in this order:
+    /// Lets a GPU fill the input `name` by itself, from `images` (values of one byte, given as 0 to 1) in this order:
     /// run `r` sees places `r * batch` and on. On a CPU the caller goes on setting it.
-    pub fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    pub fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
         match &mut self.on {
             On::Cpu(_) => Ok(()),
-            On::Cuda(cuda) => cuda.run.feed(name, pictures, order),
+            On::Cuda(cuda) => cuda.run.feed(name, images, order),
         }
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let config = AdamConfig { rate: 0.1, warmup: 0, clip: None, ema: vec![0.5], ..AdamConfig::default() };
         let adam = Adam::new(config, &params);
         let objective = Objective { loss, losses, times: t, gradients: &gradients };
-        Learner::new(&Device::Cpu, &g, objective, params, adam, Numbers::F32, 0, accumulate).unwrap()
+        Learner::new(&Device::Cpu, &g, objective, params, adam, Precision::F32, 0, accumulate).unwrap()
     }
 
     #[test]

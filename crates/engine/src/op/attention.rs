@@ -1,10 +1,10 @@
 //! Single-head attention over a sequence of pixels.
 
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same};
-use crate::cpu::gemm::{View, dot, multiply, multiply_into, pack};
+use crate::cpu::gemm::{MatrixView, dot, multiply, multiply_into, pack};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, Shape, Storage, Var};
 use rayon::prelude::*;
 
 /// `softmax(scale q k^T) v` for `[n, tokens, 3 c]`: channels of queries, keys, values. Also gives the log of each row's
@@ -28,7 +28,7 @@ impl Graph {
 }
 
 /// Images, tokens and channels of the output.
-pub(crate) fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
+fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
     let [n, t, width] = expect_dims("the input", qkv)?;
     if !width.is_multiple_of(3) {
         return Err(format!("{width} channels are not queries, keys and values of one width"));
@@ -36,13 +36,13 @@ pub(crate) fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
     Ok([n, t, width / 3])
 }
 
-fn known(qkv: &Shape) -> [usize; 3] {
+pub(crate) fn known(qkv: &Shape) -> [usize; 3] {
     sizes(qkv).expect("shapes were checked at building time")
 }
 
 /// Queries, keys and values of one image.
-fn parts<T: Scalar>(qkv: &[T], c: usize) -> [View<'_, T>; 3] {
-    [0, 1, 2].map(|part| View::rows(qkv, 3 * c).from(0, part * c))
+fn parts<T: Scalar>(qkv: &[T], c: usize) -> [MatrixView<'_, T>; 3] {
+    [0, 1, 2].map(|part| MatrixView::rows(qkv, 3 * c).from(0, part * c))
 }
 
 impl Operation for Attention {
@@ -54,8 +54,8 @@ impl Operation for Attention {
         Ok(vec![[n, t, c].into(), [n, t].into()])
     }
 
-    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
-        vec![inputs[0], Precision::Full]
+    fn storages(&self, inputs: &[Storage], _: usize) -> Vec<Storage> {
+        vec![inputs[0], Storage::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -84,7 +84,7 @@ impl Operation for Attention {
             for (row, log) in scores.chunks_exact_mut(t).zip(logs) {
                 *log = softmax(row);
             }
-            multiply(T::ONE, View::rows(&scores, t), t, &values, out);
+            multiply(T::ONE, MatrixView::rows(&scores, t), t, &values, out);
         });
     }
 }
@@ -138,15 +138,15 @@ impl Operation for AttentionGradient {
             multiply(scale, q, t, &pack(k.transposed(), c, t), &mut weights);
             // dP = dO V^T
             let mut slopes = vec![T::ZERO; t * t];
-            multiply(T::ONE, View::rows(dy, c), t, &pack(v.transposed(), c, t), &mut slopes);
+            multiply(T::ONE, MatrixView::rows(dy, c), t, &pack(v.transposed(), c, t), &mut slopes);
             for (row, (weights, slopes)) in weights.chunks_exact_mut(t).zip(slopes.chunks_exact_mut(t)).enumerate() {
                 let delta = dot(&dy[row * c..][..c], &out[row * c..][..c]);
                 score_slopes(weights, slopes, logs[n * t + row], delta);
             }
-            let (weights, slopes) = (View::rows(&weights, t), View::rows(&slopes, t));
+            let (weights, slopes) = (MatrixView::rows(&weights, t), MatrixView::rows(&slopes, t));
             multiply_into(scale, slopes, t, &pack(k, t, c), dqkv, 3 * c);
             multiply_into(scale, slopes.transposed(), t, &pack(q, t, c), &mut dqkv[c..], 3 * c);
-            let dy = pack(View::rows(dy, c), t, c);
+            let dy = pack(MatrixView::rows(dy, c), t, c);
             multiply_into(T::ONE, weights.transposed(), t, &dy, &mut dqkv[2 * c..], 3 * c);
         });
     }

@@ -2,18 +2,18 @@
 
 use super::{Call, Operation, expect_inputs, only};
 use crate::error::Result;
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, Shape, Storage, Var};
 
 /// The same values, stored otherwise. On a backend with one element type it is a copy.
 #[derive(Clone, Debug)]
 pub struct Cast {
-    pub(crate) to: Precision,
+    pub(crate) to: Storage,
 }
 
 impl Graph {
     /// The same values, to be stored as `to`.
-    pub fn cast(&mut self, x: Var, to: Precision) -> Result<Var> {
-        if self.precision(x) == to {
+    pub fn cast(&mut self, x: Var, to: Storage) -> Result<Var> {
+        if self.storage(x) == to {
             return Ok(x);
         }
         self.apply1(Cast { to }, &[x])
@@ -27,11 +27,11 @@ impl Operation for Cast {
         expect_inputs::<1>(inputs).map(Vec::from)
     }
 
-    fn precisions(&self, _: &[Precision], _: usize) -> Vec<Precision> {
+    fn storages(&self, _: &[Storage], _: usize) -> Vec<Storage> {
         vec![self.to]
     }
 
-    // Whoever takes the gradient casts it, unless it may be stored as it is.
+    // The gradient is cast where it is used, unless it may be stored as it is.
     fn gradient(&self, _: &mut Graph, _: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         Ok(vec![Some(only(dy)?)])
     }

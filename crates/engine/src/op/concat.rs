@@ -92,7 +92,7 @@ impl Operation for SliceChannels {
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
         let shape = g.shape(node.inputs[0]).to_vec();
-        let precision = g.precision(node.inputs[0]);
+        let storage = g.storage(node.inputs[0]);
         let after = shape[shape.len() - 1] - self.first - self.count;
         let mut parts = Vec::new();
         let zeros = |g: &mut Graph, count: usize| -> Result<Option<Var>> {
@@ -104,7 +104,7 @@ impl Operation for SliceChannels {
                 return Ok(None);
             }
             let zeros = g.constant(shape, vec![0.0; len])?;
-            g.cast(zeros, precision).map(Some)
+            g.cast(zeros, storage).map(Some)
         };
         parts.extend(zeros(g, self.first)?);
         parts.push(only(dy)?);

@@ -3,7 +3,7 @@
 use super::{Call, Op, Operation, expect_inputs, expect_same, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Leaf, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Leaf, Node, Scalar, Shape, Storage, Var};
 use rayon::prelude::*;
 
 /// Elements of one parallel task.
@@ -161,8 +161,8 @@ impl Operation for Binary {
         broadcast(&a, &b).map(|shape| vec![shape])
     }
 
-    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
-        vec![if inputs.contains(&Precision::Half) { Precision::Half } else { Precision::Full }]
+    fn storages(&self, inputs: &[Storage], _: usize) -> Vec<Storage> {
+        vec![if inputs.contains(&Storage::Half) { Storage::Half } else { Storage::Full }]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], wanted: &[bool]) -> Result<Vec<Option<Var>>> {

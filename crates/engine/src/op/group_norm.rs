@@ -3,19 +3,19 @@
 use super::{Call, Mask, Operation, expect_same};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, Shape, Storage, Var};
 use rayon::prelude::*;
 
 /// `gamma (x - mean) / sqrt(variance + epsilon) + beta` over groups of channels, then SiLU if asked for.
 ///
 /// Inputs `x [n, ..., c]`, `gamma [c]`, `beta [c]`, and optionally `shift [n, c]`, which is added to `x` first; outputs
-/// `y`, and mean and inverse deviation `[n, groups]`. With a mask, dropout follows last.
+/// `y`, and mean and inverse standard deviation `[n, groups]`. With a mask, dropout follows last.
 #[derive(Clone, Debug)]
 pub struct GroupNorm {
     pub(crate) options: NormOptions,
 }
 
-/// `dx, dgamma, dbeta` (and `dshift`) of [`GroupNorm`] from `mean, inverse deviation, dy` and its inputs.
+/// `dx, dgamma, dbeta` (and `dshift`) of [`GroupNorm`] from `mean, inverse standard deviation, dy` and its inputs.
 ///
 /// A backend may fuse into it what follows: tensors added to `dx`, and the sums of the result over all pixels.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct GroupNormGradient {
     pub(crate) addends: Vec<f64>,
     /// If there is a factor: it times the sum of `dx` per channel is an output after the others.
     pub(crate) sums: Option<f64>,
-    /// If there is a number: only so many channels of `dx` are the first output, and the others are the last.
+    /// If set, only this many channels of `dx` are the first output, and the others are the last.
     pub(crate) split: Option<usize>,
 }
 
@@ -106,8 +106,8 @@ impl Operation for GroupNorm {
         Ok(vec![inputs[0].clone(), statistics.clone(), statistics])
     }
 
-    fn precisions(&self, inputs: &[Precision], _: usize) -> Vec<Precision> {
-        vec![inputs[0], Precision::Full, Precision::Full]
+    fn storages(&self, inputs: &[Storage], _: usize) -> Vec<Storage> {
+        vec![inputs[0], Storage::Full, Storage::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {
@@ -218,7 +218,7 @@ impl Operation for GroupNormGradient {
         addends.iter().try_for_each(|addend| expect_same("addend and input", addend, inputs[3]))?;
         let statistics = Shape::from([inputs[3][0], self.options.groups]);
         expect_same("mean", inputs[0], &statistics)?;
-        expect_same("inverse deviation", inputs[1], &statistics)?;
+        expect_same("inverse standard deviation", inputs[1], &statistics)?;
         expect_same("gradient and input", inputs[2], inputs[3])?;
         let channels = cut(inputs[3]).1;
         let sums = self.sums.map(|_| Shape::from([channels]));
@@ -232,13 +232,13 @@ impl Operation for GroupNormGradient {
         Ok(outputs)
     }
 
-    fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
-        let mut precisions = vec![Precision::Full; outputs];
-        precisions[0] = inputs[3];
+    fn storages(&self, inputs: &[Storage], outputs: usize) -> Vec<Storage> {
+        let mut storages = vec![Storage::Full; outputs];
+        storages[0] = inputs[3];
         if self.split.is_some() {
-            precisions[outputs - 1] = inputs[3];
+            storages[outputs - 1] = inputs[3];
         }
-        precisions
+        storages
     }
 
     fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {

@@ -2,7 +2,7 @@
 
 use super::elementwise::broadcast;
 use super::{Call, Operation, expect_inputs, only};
-use crate::cpu::gemm::{View, multiply, pack};
+use crate::cpu::gemm::{MatrixView, multiply, pack};
 use crate::error::Result;
 use crate::{Graph, Node, Scalar, Shape, Var};
 use rayon::prelude::*;
@@ -55,6 +55,7 @@ impl Graph {
 }
 
 /// Sizes of one product and where each of a batch begins.
+#[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub m: usize,
     pub n: usize,
@@ -128,8 +129,10 @@ impl Operation for Matmul {
             self.product(call.input_shapes[0], call.input_shapes[1]).expect("shapes were checked at building time");
         let Product { m, n, k, batch } = product;
         let [ta, tb] = self.transpose;
-        let left = |at: usize| View::rows(&call.inputs[0][at..at + m * k], if ta { m } else { k }).transposed_if(ta);
-        let right = |at: usize| View::rows(&call.inputs[1][at..at + k * n], if tb { k } else { n }).transposed_if(tb);
+        let left =
+            |at: usize| MatrixView::rows(&call.inputs[0][at..at + m * k], if ta { m } else { k }).transposed_if(ta);
+        let right =
+            |at: usize| MatrixView::rows(&call.inputs[1][at..at + k * n], if tb { k } else { n }).transposed_if(tb);
         if let [(a, b)] = batch[..] {
             let panels = pack(right(b), k, n);
             let a = left(a);

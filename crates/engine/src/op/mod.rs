@@ -1,7 +1,7 @@
 //! The operations. Each file holds an operation's builder method, shape rule, gradient rule and CPU kernel.
 //!
 //! To add one: write its struct with [`Operation`], name it in the list at the end of this file, and give an example
-//! in `examples.rs` (the tests fail until there is one).
+//! in `op_cases.rs` (the tests fail until there is one).
 
 pub(crate) mod attention;
 mod cast;
@@ -11,7 +11,7 @@ mod dropout;
 mod elementwise;
 pub(crate) mod group_norm;
 mod interpolate;
-mod matmul;
+pub(crate) mod matmul;
 mod max_pool;
 mod random;
 mod reduce;
@@ -35,7 +35,7 @@ pub use reshape::Reshape;
 
 use crate::error::{Error, Result};
 use crate::rng::Stream;
-use crate::{Graph, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, Shape, Storage, Var};
 
 /// What a kernel is called with.
 pub struct Call<'a, T> {
@@ -73,8 +73,8 @@ pub trait Operation {
     fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String>;
 
     /// How the outputs may be stored: by default as the first input, if there is one.
-    fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
-        vec![inputs.first().copied().unwrap_or(Precision::Full); outputs]
+    fn storages(&self, inputs: &[Storage], outputs: usize) -> Vec<Storage> {
+        vec![inputs.first().copied().unwrap_or(Storage::Full); outputs]
     }
 
     /// Adds the operations that compute the gradient of each wanted input from those of the outputs.
@@ -126,9 +126,9 @@ macro_rules! operations {
                 match self { $(Op::$kind(op) => op.shapes(inputs)),* }
             }
 
-            /// See [`Operation::precisions`].
-            pub fn precisions(&self, inputs: &[Precision], outputs: usize) -> Vec<Precision> {
-                match self { $(Op::$kind(op) => op.precisions(inputs, outputs)),* }
+            /// See [`Operation::storages`].
+            pub fn storages(&self, inputs: &[Storage], outputs: usize) -> Vec<Storage> {
+                match self { $(Op::$kind(op) => op.storages(inputs, outputs)),* }
             }
 
             /// See [`Operation::gradient`].

@@ -3,7 +3,7 @@
 use super::{Call, Op, Operation, expect_inputs, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Leaf, Node, Precision, Scalar, Shape, Var};
+use crate::{Graph, Leaf, Node, Scalar, Shape, Storage, Var};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -101,8 +101,8 @@ impl Operation for Sum {
         Ok(vec![x.iter().enumerate().map(size).collect::<Vec<_>>().into()])
     }
 
-    fn precisions(&self, _: &[Precision], _: usize) -> Vec<Precision> {
-        vec![Precision::Full]
+    fn storages(&self, _: &[Storage], _: usize) -> Vec<Storage> {
+        vec![Storage::Full]
     }
 
     fn gradient(&self, g: &mut Graph, node: &Node, dy: &[Option<Var>], _: &[bool]) -> Result<Vec<Option<Var>>> {

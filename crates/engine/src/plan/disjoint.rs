@@ -4,13 +4,13 @@ use super::{Place, Plan};
 use crate::Var;
 use crate::error::{Error, Result};
 use crate::op::Op;
-use crate::views::View;
+use crate::plan::views::ChannelView;
 
 /// A tensor's place in the arena, which it may share with others of the same whole.
 struct Span {
     from: usize,
     to: usize,
-    view: Option<View>,
+    view: Option<ChannelView>,
     width: usize,
 }
 
@@ -30,7 +30,7 @@ impl Plan {
     /// The executor's safety rests on this: no step writes what it reads, or writes one place twice.
     pub(super) fn check_disjoint(&self) -> Result<()> {
         for step in &self.steps {
-            // What joins parts leaves those alone that lie there already.
+            // A concatenation does not touch the parts that are already in place.
             let there = |var: &Var| matches!(step.op, Op::Concat(_)) && self.lies_in(*var, step.outputs[0]);
             let mut written: Vec<Span> = step.outputs.iter().filter_map(|&v| self.span(v)).collect();
             let (from, size) = step.scratch;

@@ -2,7 +2,7 @@
 
 use super::{FEATURES, Inception, InceptionError, Preset, graph};
 use rayon::prelude::*;
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Var};
 
@@ -102,7 +102,7 @@ impl Extractor {
                 let mut g = Graph::new();
                 let pictures = g.input("pictures", [batch, height, width, 3])?;
                 let output = graph::features(&mut g, pictures, self.preset.align())?;
-                let run = Evaluator::new(&self.device, &g, &[output], &self.network.params, Numbers::Split, 0)?;
+                let run = Evaluator::new(&self.device, &g, &[output], &self.network.params, Precision::F16x2, 0)?;
                 Ready { size, batch, run, output, input: vec![0.0; batch * height * width * 3] }
             }
         };

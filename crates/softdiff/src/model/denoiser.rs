@@ -5,7 +5,7 @@ use crate::network::{UNetConfig, unet};
 use crate::objective::{ObjectiveError, Prediction};
 use crate::path::{Moment, Path};
 use crate::sampler::{Denoiser, Result, SamplerError};
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
@@ -76,7 +76,12 @@ pub struct NetworkDenoiser {
 
 impl NetworkDenoiser {
     /// Puts the network on `device` for `batch` images at a time; more are done in turns.
-    pub fn new(device: &Device, predictor: Predictor<'_>, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
+    pub fn new(
+        device: &Device,
+        predictor: Predictor<'_>,
+        batch: usize,
+        precision: Precision,
+    ) -> Result<NetworkDenoiser> {
         let Predictor { network, params, prediction, condition, path } = predictor;
         let shape = path.shape();
         let mut graph = Graph::new();
@@ -86,7 +91,7 @@ impl NetworkDenoiser {
         let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
         let output = unet(&mut graph, network, seen, condition_var, false)?.output;
         let sees_mask = network.mask_channel;
-        let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
+        let run = Evaluator::new(device, &graph, &[output], params, precision, 0)?;
         Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
     }
 

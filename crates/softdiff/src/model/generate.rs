@@ -5,7 +5,7 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Result, Sampler, Sampling, sample};
 use rayon::prelude::*;
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::{Device, Params};
 
 /// What to make images with.
@@ -57,8 +57,8 @@ impl Model {
     }
 
     /// Its network on a device.
-    pub fn denoiser(&self, device: &Device, batch: usize, numbers: Numbers) -> Result<NetworkDenoiser> {
-        NetworkDenoiser::new(device, self.predictor(), batch, numbers)
+    pub fn denoiser(&self, device: &Device, batch: usize, precision: Precision) -> Result<NetworkDenoiser> {
+        NetworkDenoiser::new(device, self.predictor(), batch, precision)
     }
 
     /// Its network with its weights, and how to read it.
@@ -91,14 +91,14 @@ impl Generator {
         device: &Device,
         predictor: Predictor<'_>,
         generation: &Generation<'_>,
-        numbers: Numbers,
+        precision: Precision,
     ) -> Result<Generator> {
         let Generation { sampler, sampling, batch, .. } = *generation;
         let batch = batch.max(1);
         let execution = if device.is_gpu() && sampler.is_affine() {
-            Execution::Device(Box::new(GraphSampler::new(device, predictor, sampling, batch, numbers)?))
+            Execution::Device(Box::new(GraphSampler::new(device, predictor, sampling, batch, precision)?))
         } else {
-            Execution::Memory(Box::new(NetworkDenoiser::new(device, predictor, batch, numbers)?))
+            Execution::Memory(Box::new(NetworkDenoiser::new(device, predictor, batch, precision)?))
         };
         Ok(Generator { execution, made: 0 })
     }

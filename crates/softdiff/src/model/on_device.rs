@@ -7,7 +7,7 @@ use crate::objective::{Prediction, TimeVars};
 use crate::path::{Moment, Path};
 use crate::sampler::affine::{AffineUpdate, X0_HAT, corrupted_to};
 use crate::sampler::{Ending, Result, Sampler, SamplerError, Sampling, SamplingState, StepContext, noise, run};
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl GraphSampler {
         predictor: Predictor<'_>,
         sampling: &Sampling,
         batch: usize,
-        numbers: Numbers,
+        precision: Precision,
     ) -> Result<GraphSampler> {
         let Predictor { network, params, prediction, condition, path } = predictor;
         sampling.check()?;
@@ -76,7 +76,7 @@ impl GraphSampler {
         let [from, to] = [g.add(from[0], from[1])?, g.add(to[0], to[1])?];
         let [from, to] = [program.emit(&mut g, from, &from_numbers)?, program.emit(&mut g, to, &to_numbers)?];
         let next = g.combine(&[(1.0, kept), (1.0, from), (1.0, to), (1.0, fresh)])?;
-        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, numbers, 0)?;
+        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, precision, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
         let sees_mask = network.mask_channel;

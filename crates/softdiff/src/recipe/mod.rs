@@ -26,7 +26,7 @@ pub use problem::{Problem, RecipeError};
 pub use section::{
     CheckpointSection, CorruptionPart, CorruptionSection, DataSection, Grid, KnotMethod, MATCHED_KNOTS, NetworkSection,
     PartSchedule, PathSection, Preset, PreviewSection, PriorSection, SampleSection, ScheduleSection, TimeCondition,
-    TrainPrecision, TrainSection, Weights, score_sde_largest,
+    TrainSection, Weights, score_sde_largest,
 };
 
 use crate::objective::Objective;

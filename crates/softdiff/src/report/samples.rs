@@ -9,7 +9,6 @@ use crate::metrics::{memorisation, nearest, sliced_wasserstein};
 use crate::model::{Model, NetworkDenoiser};
 use crate::objective::Prediction;
 use crate::sampler::{Sampler, Sampling, Watched, by_name, needs_scale, sample};
-use crate::train::numbers;
 use softdiff_engine::Device;
 
 /// Images in the grid.
@@ -49,8 +48,8 @@ impl Scene<'_> {
         let model = self.model;
         let section = &model.recipe.sample;
         let (own, sampling) = (section.build()?, section.sampling(&model.path)?);
-        let numbers_of = numbers(model.recipe.train.precision);
-        let mut denoiser = model.denoiser(self.device, BATCH, numbers_of)?;
+        let precision = model.recipe.train.precision;
+        let mut denoiser = model.denoiser(self.device, BATCH, precision)?;
         let mut found = SampleSections::default();
         let seeds: Vec<u64> = (0..self.images as u64).collect();
         let mut images = Vec::new();

@@ -3,7 +3,7 @@
 use crate::model::{Generation, Generator, Predictor};
 use crate::sampler::SamplerError;
 use softdiff_engine::Device;
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 
 /// A generator that is built with the first weights and given the next ones.
 #[derive(Default)]
@@ -16,14 +16,14 @@ impl CurrentGenerator {
         device: &Device,
         predictor: Predictor<'_>,
         generation: &Generation<'_>,
-        numbers: Numbers,
+        precision: Precision,
     ) -> Result<&mut Generator, SamplerError> {
         Ok(match &mut self.0 {
             Some(generator) => {
                 generator.set_params(predictor.params)?;
                 generator
             }
-            none => none.insert(Generator::new(device, predictor, generation, numbers)?),
+            none => none.insert(Generator::new(device, predictor, generation, precision)?),
         })
     }
 }

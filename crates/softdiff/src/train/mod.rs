@@ -14,7 +14,7 @@ mod trainer;
 pub use blur_path::BlurPath;
 pub use emitted_path::{EmittedPath, HostPath, PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub use error::TrainError;
-pub use prepare::{PrepareError, Prepared, numbers};
+pub use prepare::{PrepareError, Prepared};
 pub use score::{ScoreError, Scorer, SelectionCost};
 pub use setup::{Evaluation, Preview, Setup, Unwatched, Watcher};
 pub use step::{Noise, Setting, SoftStep, StepInputs, StepLoss};

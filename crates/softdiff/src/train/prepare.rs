@@ -9,14 +9,13 @@ use crate::network::UNetConfig;
 use crate::objective::{Precondition, Prediction, SPECTRUM_IMAGES, Weight, expected_loss};
 use crate::path::{Path, PathError};
 use crate::prior::{Prior, PriorError};
-use crate::recipe::{BuildError, PriorSection, Recipe, TrainPrecision};
+use crate::recipe::{BuildError, PriorSection, Recipe};
 use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder, RunLock};
 use crate::sampler::{SamplerError, by_name};
 use crate::schedule::{Schedule, ScheduleError, plan};
 use crate::spectrum::{Spectrum, SpectrumError};
 use serde::{Deserialize, Serialize};
-use softdiff_engine::cuda::Numbers;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -192,7 +191,7 @@ impl Prepared {
             recompute: train.recompute,
             stratified: train.stratified,
             mirror: self.recipe.data.mirror,
-            numbers: numbers(train.precision),
+            precision: train.precision,
             log_every: train.log_every,
             bins: train.bins,
             identity: self.identity.clone(),
@@ -201,14 +200,6 @@ impl Prepared {
             best_by: (checkpoint.keep_best > 0).then(|| checkpoint.metric.clone()),
             preview,
         })
-    }
-}
-
-/// How a GPU stores numbers under a recipe's precision.
-pub fn numbers(precision: TrainPrecision) -> Numbers {
-    match precision {
-        TrainPrecision::F32 => Numbers::F32,
-        TrainPrecision::Bf16 => Numbers::Bf16,
     }
 }
 

@@ -1,7 +1,7 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
 use super::images::CurrentGenerator;
-use super::{Evaluation, Prepared, numbers};
+use super::{Evaluation, Prepared};
 use crate::inception::Extractor;
 use crate::metrics::{Fid, MetricError, Pictures, sliced_wasserstein};
 use crate::model::{Condition, Generation, Predictor};
@@ -127,7 +127,7 @@ impl<'a> Scorer<'a> {
         let generation = Generation { path, prior, sampler, sampling, batch: BATCH.min(self.images) };
         let (prediction, condition, path) = (self.prepared.prediction.clone(), Condition::Time, path.clone());
         let predictor = Predictor { network, params: weights, prediction, condition, path };
-        let precision = numbers(recipe.train.precision);
+        let precision = recipe.train.precision;
         let generator = self.generator.with(self.device, predictor, &generation, precision)?;
         let seeds: Vec<u64> = (0..self.images as u64).collect();
         let mut images = Vec::with_capacity(self.images * dataset.picture_size());

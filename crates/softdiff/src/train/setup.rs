@@ -9,7 +9,7 @@ use crate::prior::Prior;
 use crate::run::{Event, StopSignal};
 use crate::sampler::{Sampler, Sampling};
 use softdiff_engine::Params;
-use softdiff_engine::cuda::Numbers;
+use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
 use std::error::Error;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct Setup<'a> {
     /// Whether the times of a batch are stratified.
     pub stratified: bool,
     /// How a GPU stores numbers.
-    pub numbers: Numbers,
+    pub precision: Precision,
     /// Steps between step events.
     pub log_every: u64,
     /// Bins of time in which the loss is reported.

@@ -101,7 +101,7 @@ impl<'a> Trainer<'a> {
         let objective =
             Objective { loss: step.loss, losses: step.losses, times: step.inputs.t, gradients: &step.gradients };
         let mut learner =
-            Learner::new(device, &step.graph, objective, params, adam, setup.numbers, setup.seed, parts as u64)?;
+            Learner::new(device, &step.graph, objective, params, adam, setup.precision, setup.seed, parts as u64)?;
         let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
         learner.feed("x0", setup.dataset.shared_pixels(), &batches.order())?;
         let writer = Writer::new(checkpoints)?;
@@ -294,7 +294,7 @@ impl<'a> Trainer<'a> {
         let (prediction, path) = (setup.prediction.clone(), setup.path.clone());
         let (network, params, condition) = (&setup.network, &weights, Condition::Time);
         let predictor = Predictor { network, params, prediction, condition, path };
-        let generator = self.preview.with(self.device, predictor, &generation, setup.numbers)?;
+        let generator = self.preview.with(self.device, predictor, &generation, setup.precision)?;
         let seeds: Vec<u64> = (0..preview.images as u64).collect();
         let images = match generator.images(&generation, &seeds, &mut |_, _| {}) {
             Ok(images) => images,

@@ -4,7 +4,7 @@ use super::gpu::{GpuFlags, Prepared};
 use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
-use softdiff::engine::cuda::{DeviceParams, Executor};
+use softdiff::engine::cuda::{CudaExecutor, DeviceParams};
 use softdiff::engine::rng::Stream;
 use softdiff::engine::{Graph, Params};
 use softdiff::network::unet;
@@ -38,7 +38,7 @@ impl Evaluate {
         let clean = g.add(residual, x)?;
         let host = Params::<f32>::initialise(&g, 0);
         let params = DeviceParams::new(&session, &host)?;
-        let mut run = Executor::new(&session, &g, &[clean], &params, self.gpu.numbers(), 0)?;
+        let mut run = CudaExecutor::new(&session, &g, &[clean], &params, self.gpu.precision, 0)?;
         let stream = Stream { seed: 1, purpose: 0, step: 0 };
         for (name, n, first) in [("x", batch * size * size * channels, 0), ("t", batch, 1 << 40)] {
             let mut values = vec![0.0; n];
@@ -46,7 +46,7 @@ impl Evaluate {
             run.set(name, &values)?;
         }
         run.set("sigma", &vec![0.1; batch])?;
-        let result = |run: &Executor| {
+        let result = |run: &CudaExecutor| {
             let values = run.get(clean)?;
             Ok(json!({ "mean": values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64 }))
         };

@@ -3,10 +3,11 @@
 use super::rival::{Floor, RivalFlags, Work, table};
 use crate::commands::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
-use softdiff::engine::Device;
-use softdiff::engine::cuda::{Executor, Numbers, Session};
+use softdiff::engine::cuda::{CudaExecutor, Session};
+use softdiff::engine::{Device, Precision};
 use softdiff::network::UNetConfig;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,8 +22,8 @@ pub struct GpuFlags {
     #[arg(long, default_value_t = 128)]
     pub batch: usize,
     /// How numbers are stored.
-    #[arg(long, value_enum, default_value_t = Precision::Bf16)]
-    precision: Precision,
+    #[arg(long, default_value = "bf16", value_parser = PossibleValuesParser::new(["bf16", "tf32", "f32"]).map(|name| precision(&name)))]
+    pub precision: Precision,
     /// Timed runs.
     #[arg(long, default_value_t = 50)]
     steps: usize,
@@ -48,11 +49,13 @@ pub struct Prepared<'a> {
     pub session: &'a Arc<Session>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Precision {
-    Bf16,
-    Tf32,
-    F32,
+/// A precision by its name among the possible values.
+fn precision(name: &str) -> Precision {
+    match name {
+        "tf32" => Precision::Tf32,
+        "f32" => Precision::F32,
+        _ => Precision::Bf16,
+    }
 }
 
 impl GpuFlags {
@@ -76,22 +79,13 @@ impl GpuFlags {
         }
     }
 
-    /// How numbers are stored.
-    pub fn numbers(&self) -> Numbers {
-        match self.precision {
-            Precision::Bf16 => Numbers::Bf16,
-            Precision::Tf32 => Numbers::Tf32,
-            Precision::F32 => Numbers::F32,
-        }
-    }
-
     /// Times `run`, then the peers, and reports.
     pub fn measure(
         &self,
         task: &'static str,
         Prepared { begin, config, session }: Prepared,
-        run: &mut Executor,
-        mut extra: impl FnMut(&Executor) -> Result<Value, Failure>,
+        run: &mut CudaExecutor,
+        mut extra: impl FnMut(&CudaExecutor) -> Result<Value, Failure>,
         json: bool,
     ) -> Outcome {
         for warm in 0..3 {
@@ -109,7 +103,7 @@ impl GpuFlags {
         let (free, total) = session.device.memory()?;
         let mut facts = json!({
             "gpu": session.device.name, "task": task, "size": config.image_size, "batch": self.batch,
-            "numbers": format!("{:?}", self.numbers()), "milliseconds": seconds * 1e3, "flops": flops,
+            "numbers": format!("{:?}", self.precision), "milliseconds": seconds * 1e3, "flops": flops,
             "tflops": flops / seconds * 1e-12, "planned_bytes": run.plan().arena_bytes(), "used_bytes": total - free,
             "seconds_to_steady": ready, "result": extra(run)?,
         });
@@ -123,7 +117,7 @@ impl GpuFlags {
         if self.profile {
             facts["profile"] = super::engine::profile(&run.run_timed(9, 10)?, json);
         }
-        let (peak_flops, peak_bytes) = session.ceilings()?;
+        let (peak_flops, peak_bytes) = session.roofline()?;
         let floor = Floor { flops, bytes, peak_flops, peak_bytes };
         facts["floor"] = floor.facts();
         let (size, channels, blocks) = (config.image_size, config.channels, config.blocks);

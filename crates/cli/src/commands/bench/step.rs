@@ -5,7 +5,7 @@ use crate::diagnostics::Outcome;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::engine::Params;
-use softdiff::engine::cuda::{Adam, DeviceParams, Executor};
+use softdiff::engine::cuda::{CudaExecutor, DeviceAdam, DeviceParams};
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::rng::Stream;
 use softdiff::engine::shuffle::Shuffled;
@@ -18,7 +18,7 @@ Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GP
   softdiff bench step --against torch,jax
   softdiff bench step --size 64 --profile";
 
-/// Time the whole training step of NCSN++ (corrupt, forward, backward, clip, Adam, EMA) on a GPU.
+/// Time the whole training step of NCSN++ (corrupt, forward, backward, clip, DeviceAdam, EMA) on a GPU.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Step {
@@ -56,15 +56,15 @@ impl Step {
         let params = DeviceParams::new(&session, &host)?;
         let mut outputs = step.gradients.clone();
         outputs.push(step.loss);
-        let mut run = Executor::new(&session, &step.graph, &outputs, &params, self.gpu.numbers(), 0)?;
-        let adam = Adam::attach(&session, &mut run, AdamConfig::default(), &host, &params, &step.gradients)?;
+        let mut run = CudaExecutor::new(&session, &step.graph, &outputs, &params, self.gpu.precision, 0)?;
+        let adam = DeviceAdam::attach(&session, &mut run, AdamConfig::default(), &host, &params, &step.gradients)?;
         let picture_size = config.image_size * config.image_size * config.image_channels;
         let numbers = Stream { seed: 1, purpose: 0, step: 0 };
         let pictures = || {
             let words = (0..(IMAGES * picture_size / 16) as u64).flat_map(|block| numbers.block(block));
             Arc::new(words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
         };
-        let order = Shuffled { picture_size, seed: 1, purpose: 1 };
+        let order = Shuffled { image_size: picture_size, seed: 1, purpose: 1 };
         match self.data {
             Data::Fixed => {
                 let mut images = vec![0.0; self.gpu.batch * picture_size];
@@ -74,7 +74,8 @@ impl Step {
             Data::Kept => run.keep("x0", &pictures(), &order)?,
             Data::Streamed => run.stream("x0", &pictures(), &order)?,
         }
-        let result = |run: &Executor| Ok(json!({ "loss": run.get(step.loss)?[0], "gradient_norm": adam.last()?.norm }));
+        let result =
+            |run: &CudaExecutor| Ok(json!({ "loss": run.get(step.loss)?[0], "gradient_norm": adam.last()?.norm }));
         self.gpu.measure("step", Prepared { begin, config: &config, session: &session }, &mut run, result, json)
     }
 }

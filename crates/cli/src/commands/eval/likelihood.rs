@@ -6,7 +6,6 @@ use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use softdiff::metrics::{Evaluation, Measured, MetricError, Pictures, Protocol};
 use softdiff::model::{LikelihoodOptions, Model};
-use softdiff::train::numbers;
 use std::time::Instant;
 
 /// Pictures at a time, on a GPU and on a processor.
@@ -47,7 +46,7 @@ pub fn measure(flags: &Measure) -> Result<Evaluation, Failure> {
     };
     let batch = BATCH[usize::from(!device.is_gpu())].min(set.dataset.len().max(1));
     let measured = LikelihoodOptions { probes: flags.probes, tolerance: flags.tolerance, seed: flags.seed, batch };
-    let mut denoiser = model.denoiser(&device, batch, numbers(model.recipe.train.precision))?;
+    let mut denoiser = model.denoiser(&device, batch, model.recipe.train.precision)?;
     let progress = Progress::new("likelihood", "pictures");
     let update = &mut |done, total| progress.update(done, total);
     let bits = model.bits_per_dimension(&mut denoiser, set.dataset.pixels(), &measured, update)?;

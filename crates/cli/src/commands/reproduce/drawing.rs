@@ -11,7 +11,6 @@ use softdiff::metrics::{memorisation, nearest};
 use softdiff::model::Model;
 use softdiff::random::Stream;
 use softdiff::recipe::SampleSection;
-use softdiff::train::numbers;
 use std::path::Path;
 
 /// Samples in a grid, and in a row of neighbours.
@@ -52,7 +51,7 @@ pub fn paths(path: &Path, model: &Model, reference: &Reference) -> Outcome {
 pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Device) -> Outcome {
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let seeds: Vec<u64> = (0..ON_THEIR_WAY as u64).collect();
-    let precision = numbers(model.recipe.train.precision);
+    let precision = model.recipe.train.precision;
     film::watch(device, model, sampler.as_ref(), &sampling, &seeds, precision)?.write_means(path)
 }
 

@@ -11,7 +11,6 @@ use softdiff::metrics::{Fid, Note, Pictures, StatisticsCache, sliced_wasserstein
 use softdiff::model::{Generator, Model};
 use softdiff::recipe::{DataSection, SampleSection};
 use softdiff::run::{StopRequest, Stopped};
-use softdiff::train::numbers;
 use std::path::Path;
 
 /// Directions of the sliced distance, as in `softdiff eval`.
@@ -148,7 +147,7 @@ pub fn images(
 ) -> Result<(Vec<u8>, usize), Failure> {
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let batch = if device.is_gpu() { 256 } else { 32 }.min(samples.max(1));
-    let precision = numbers(model.recipe.train.precision);
+    let precision = model.recipe.train.precision;
     let generation = model.generation(sampler.as_ref(), &sampling, batch);
     let mut generator = Generator::new(device, model.predictor(), &generation, precision)?;
     let progress = Progress::new("sampling", "images");

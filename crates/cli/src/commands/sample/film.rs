@@ -4,7 +4,7 @@ use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
-use softdiff::engine::cuda::Numbers;
+use softdiff::engine::Precision;
 use softdiff::image::{Film, FilmFormat, Picture, from_unit, grid};
 use softdiff::model::{Model, visible};
 use softdiff::sampler::{Sampler, Sampling, Watched, sample_watched};
@@ -39,10 +39,10 @@ pub fn watch(
     sampler: &dyn Sampler,
     sampling: &Sampling,
     seeds: &[u64],
-    numbers: Numbers,
+    precision: Precision,
 ) -> Result<Shown, Failure> {
     let seeds = &seeds[..seeds.len().min(ROWS)];
-    let mut denoiser = model.denoiser(device, seeds.len(), numbers)?;
+    let mut denoiser = model.denoiser(device, seeds.len(), precision)?;
     let seen = RefCell::new(Vec::<Seen>::new());
     // The first answer at each time looked at is remembered.
     let remember = |x0_hat: &[f64]| {

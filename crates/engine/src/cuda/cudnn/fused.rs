@@ -1,4 +1,4 @@
-//! Convolutions with bias, residual and scale in one kernel, which cuDNN compiles at run time: where that beats two passes.
+//! Convolutions with bias, residual and scale in one kernel, which cuDNN compiles at run time: where that is faster than two passes.
 
 use super::graph::Planner;
 use super::{ConvPlan, Cudnn, Problem};
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// variants of one engine for Hopper.
 const MODE: i32 = 3;
 const CANDIDATES: usize = 4;
-/// The choice of two passes, in a mode's place.
+/// Stored instead of a mode if two passes are faster.
 const APART: i32 = -1;
 /// Outputs with fewer elements are left to two passes, of which the second takes about a microsecond.
 const SMALLEST: usize = 1 << 18;
-/// What a pass over memory is reckoned to move in a millisecond, and the milliseconds to start it.
+/// Estimated bytes that a pass over memory moves per millisecond, and the milliseconds to start it.
 const PASS_BYTES: f32 = 3e9;
 const PASS_START: f32 = 1e-3;
 
@@ -30,7 +30,7 @@ pub(in crate::cuda) fn suits(g: &Geometry) -> bool {
     eights && g.batch * g.rows.output * g.cols.output * g.filters >= SMALLEST
 }
 
-/// What fusing needs beside the plans in use.
+/// State of fusing.
 #[derive(Default)]
 pub(super) struct Fusion {
     /// Compiled proposals of problems that are still to be decided, with their place in the heuristic's list.
@@ -40,7 +40,7 @@ pub(super) struct Fusion {
 }
 
 impl Cudnn {
-    /// Compiles side by side what the problems with epilogues will ask for; those on disk are only read.
+    /// Compiles in parallel the plans of problems with epilogues; those on disk are only read.
     pub fn prepare(&mut self, problems: impl IntoIterator<Item = Problem>) {
         let mut jobs = Vec::new();
         for problem in problems.into_iter().filter(|p| p.epilogue.is_some()) {
@@ -61,16 +61,16 @@ impl Cudnn {
         for (key, index, plan) in self.compile(&jobs) {
             self.fusion.candidates.entry(key).or_default().push((index, plan));
         }
-        // Threads end in any order; equal times must not choose by it.
+        // Threads end in any order, which must not decide between equal times.
         self.fusion.candidates.values_mut().for_each(|plans| plans.sort_by_key(|(index, _)| *index));
     }
 
-    /// How many plans do more than their convolution.
+    /// Number of plans with a fused epilogue.
     pub fn fused(&self) -> usize {
         self.plans.values().filter(|plan| plan.epilogue.is_some()).count()
     }
 
-    /// The plans of proposals, by all cores; those that cannot be made are missing.
+    /// The plans of proposals, compiled on all cores; those that cannot be made are left out.
     fn compile(&mut self, jobs: &[(Problem, usize)]) -> Vec<(String, usize, ConvPlan)> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len());
         let (device, next) = (&self.device, AtomicUsize::new(0));
@@ -103,7 +103,7 @@ impl Cudnn {
         let fused = match known {
             Some((APART, _)) => None,
             Some(_) => candidates.into_iter().next().map(|(_, plan)| Arc::new(plan)),
-            // Nothing to choose from may mean that the compiler was not found, which is not to be remembered.
+            // No candidates may mean that the compiler was not found, which must not be cached.
             None if candidates.is_empty() => None,
             None => {
                 let Ok(best) = self.faster(problem, &apart, candidates) else { return Ok(apart) };
@@ -112,7 +112,7 @@ impl Cudnn {
             }
         };
         let Some(fused) = fused else { return Ok(apart) };
-        // One that was read has no parts.
+        // A plan read from disk has no parts.
         if let (false, Ok(text)) = (fused.parts.is_empty(), fused.text()) {
             cache::store(&self.plan_name(problem), |file| file.write_all(&text));
         }
@@ -169,13 +169,13 @@ impl Cudnn {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves nothing half-done in here.
+    // Nothing here is left inconsistent by a panic elsewhere.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Epilogue, Kind, Pitches};
+    use super::super::{ConvEpilogue, ConvPass, Pitches};
     use super::*;
     use crate::cpu::conv::Axis;
 
@@ -191,15 +191,15 @@ mod tests {
         assert!(!suits(&geometry(2, 128)));
     }
 
-    fn problem(epilogue: Option<Epilogue>, pitches: Pitches) -> Problem {
+    fn problem(epilogue: Option<ConvEpilogue>, pitches: Pitches) -> Problem {
         let geometry = geometry(32, 128);
-        Problem { kind: Kind::Forward, geometry, pitches, half: true, tf32: true, scale: 1.0, epilogue }
+        Problem { kind: ConvPass::Forward, geometry, pitches, half: true, tf32: true, scale: 1.0, epilogue }
     }
 
     #[test]
     fn every_epilogue_has_a_choice_of_its_own() {
         let key = |epilogue| problem(epilogue, Pitches::dense(&geometry(32, 128))).key();
-        let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| Epilogue { residual, scale });
+        let ends = [(false, 1.0), (true, 1.0), (true, 0.5)].map(|(residual, scale)| ConvEpilogue { residual, scale });
         let mut keys: Vec<String> = ends.into_iter().map(Some).chain([None]).map(key).collect();
         keys.sort();
         keys.dedup();
@@ -211,12 +211,12 @@ mod tests {
     #[test]
     fn parts_of_other_tensors_have_choices_of_their_own() {
         let dense = Pitches::dense(&geometry(32, 128));
-        let (bias, added) = (Epilogue { residual: false, scale: 1.0 }, Epilogue { residual: true, scale: 1.0 });
-        // Without parts it is what it was before there were any: choices on disk stay good.
+        let (bias, added) = (ConvEpilogue { residual: false, scale: 1.0 }, ConvEpilogue { residual: true, scale: 1.0 });
+        // Keys of dense tensors are those of earlier versions: cached choices stay valid.
         assert_eq!(problem(Some(added), dense).key(), "fprop-bf16-n128-32k3s1p1x32k3s1p1-128to128-a1-brs1");
         let apart = Pitches { x: 256, y: 384, residual: 512 };
         assert!(problem(Some(added), apart).key().ends_with("-brs1-x256-y384-r512"));
-        // Who adds no residual does not care how it lies.
+        // Without a residual its pitch does not matter.
         let only_residual = Pitches { residual: 512, ..dense };
         assert_eq!(problem(Some(bias), only_residual).key(), problem(Some(bias), dense).key());
         assert_eq!(problem(None, only_residual).key(), problem(None, dense).key());

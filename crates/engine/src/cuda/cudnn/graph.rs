@@ -1,13 +1,13 @@
 //! Convolutions as cuDNN's graphs of operations, and the plans that its heuristics propose for them.
 
-use super::{ConvPlan, Epilogue, Handle, Kind, Library, Pitches, Problem, check, failed};
-use crate::cuda::driver::Device;
+use super::{ConvEpilogue, ConvPass, ConvPlan, CudnnFunctions, Handle, Pitches, Problem, check, failed};
+use crate::cuda::driver::CudaDevice;
 use crate::error::Result;
 use header::*;
 use std::ops::Range;
 use std::ptr::null_mut;
 
-/// Numbers of cudnn_graph.h.
+/// Constants of cudnn_graph.h.
 pub(super) mod header {
     pub const POINTWISE: i32 = 0;
     pub const CONVOLUTION: i32 = 1;
@@ -57,12 +57,12 @@ pub(super) mod id {
     pub const WITHIN: i64 = 7;
 }
 
-/// Plans that want more are passed over.
+/// Plans that need a larger workspace are rejected.
 const WORKSPACE_LIMIT: usize = 1 << 30;
 
 /// A cuDNN descriptor, destroyed when dropped.
 pub(super) struct Descriptor {
-    library: &'static Library,
+    library: &'static CudnnFunctions,
     pub raw: Handle,
 }
 
@@ -79,7 +79,7 @@ impl Drop for Descriptor {
 }
 
 impl Descriptor {
-    pub fn new(library: &'static Library, kind: i32) -> Result<Descriptor> {
+    pub fn new(library: &'static CudnnFunctions, kind: i32) -> Result<Descriptor> {
         let mut raw = null_mut();
         // SAFETY: a valid out-pointer.
         check("making a descriptor", unsafe { (library.descriptor)(kind, &mut raw) })?;
@@ -102,7 +102,7 @@ impl Descriptor {
 
 /// Where a tensor lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
+enum TensorPlace {
     Memory,
     /// In the kernel's registers, between two operations.
     Within,
@@ -113,7 +113,7 @@ enum Where {
 /// Makes plans by a cuDNN handle; every thread has its own.
 #[derive(Clone, Copy)]
 pub(super) struct Planner {
-    pub library: &'static Library,
+    pub library: &'static CudnnFunctions,
     pub handle: Handle,
 }
 
@@ -122,8 +122,8 @@ unsafe impl Send for Planner {}
 
 impl Planner {
     /// With a new handle, which lives as long as the process.
-    pub fn new(device: &Device) -> Result<Planner> {
-        let library = Library::get()?;
+    pub fn new(device: &CudaDevice) -> Result<Planner> {
+        let library = CudnnFunctions::get()?;
         device.enter()?;
         let mut handle = null_mut();
         // SAFETY: a valid out-pointer.
@@ -155,7 +155,7 @@ impl Planner {
         };
         check("asking for engines", status)?;
         let problem = *problem;
-        // The graph and its tensors must outlive the plans' making.
+        // The graph and its tensors must outlive the making of the plans.
         let keep = (graph, parts, heuristic);
         let found = found.clamp(0, most as i64) as usize;
         Ok(configs.into_iter().take(found).skip(wanted.start).map(move |config| {
@@ -164,14 +164,14 @@ impl Planner {
         }))
     }
 
-    /// The plan of an engine, if it keeps our promises on numbers and memory.
+    /// The plan of an engine, if it is deterministic, of the asked precision, and needs little memory.
     fn plan(self, problem: &Problem, config: Descriptor) -> Result<ConvPlan> {
         let notes = numerical_notes(self.library, &config)?;
         if !problem.half && !problem.tf32 && notes.contains(&TENSOR_CORE_NOTE) {
             return Err(failed("choosing an engine", "it rounds to TF32"));
         }
         if notes.contains(&NONDETERMINISTIC_NOTE) {
-            return Err(failed("choosing an engine", "it gives other bits in every run"));
+            return Err(failed("choosing an engine", "it is not deterministic"));
         }
         let plan = Descriptor::new(self.library, PLAN)?;
         plan.set(400, TYPE_HANDLE, &[self.handle])?;
@@ -188,7 +188,7 @@ impl Planner {
             unsafe { (self.library.get)(plan.raw, 402, TYPE_INT64, 1, &mut count, (&raw mut workspace).cast()) };
         check("asking for the workspace", status)?;
         if workspace as usize > WORKSPACE_LIMIT {
-            return Err(failed("choosing an engine", "it wants too much memory"));
+            return Err(failed("choosing an engine", "it needs too much memory"));
         }
         Ok(ConvPlan { plan, workspace: workspace as usize, epilogue: problem.epilogue, parts })
     }
@@ -207,24 +207,24 @@ impl Planner {
         let kind = if problem.half { BFLOAT16 } else { FLOAT };
         let output = [g.batch, g.filters, g.rows.output, g.cols.output];
         let Pitches { x, y, residual: r } = problem.pitches;
-        let x = self.tensor(id::X, kind, [g.batch, g.channels, g.rows.input, g.cols.input], x, Where::Memory)?;
+        let x = self.tensor(id::X, kind, [g.batch, g.channels, g.rows.input, g.cols.input], x, TensorPlace::Memory)?;
         let taps = [g.filters, g.channels, g.rows.taps, g.cols.taps];
-        let w = self.tensor(id::W, kind, taps, g.channels, Where::Memory)?;
+        let w = self.tensor(id::W, kind, taps, g.channels, TensorPlace::Memory)?;
         // What follows the convolution: each takes the result so far and one more tensor.
         let mut steps = Vec::new();
-        if let Some(Epilogue { residual, scale }) = problem.epilogue {
-            steps.push((ADD, self.tensor(id::BIAS, FLOAT, [1, g.filters, 1, 1], g.filters, Where::Memory)?));
+        if let Some(ConvEpilogue { residual, scale }) = problem.epilogue {
+            steps.push((ADD, self.tensor(id::BIAS, FLOAT, [1, g.filters, 1, 1], g.filters, TensorPlace::Memory)?));
             if residual {
-                steps.push((ADD, self.tensor(id::RESIDUAL, kind, output, r, Where::Memory)?));
+                steps.push((ADD, self.tensor(id::RESIDUAL, kind, output, r, TensorPlace::Memory)?));
             }
             // The engines refuse factors other than 1 in additions and convolutions.
             if scale != 1.0 {
-                steps.push((MULTIPLY, self.tensor(id::SCALE, FLOAT, [1, 1, 1, 1], 1, Where::Argument)?));
+                steps.push((MULTIPLY, self.tensor(id::SCALE, FLOAT, [1, 1, 1, 1], 1, TensorPlace::Argument)?));
             }
         }
-        let within = |i: usize| self.tensor(id::WITHIN + i as i64, FLOAT, output, g.filters, Where::Within);
+        let within = |i: usize| self.tensor(id::WITHIN + i as i64, FLOAT, output, g.filters, TensorPlace::Within);
         let mut results = (0..steps.len()).map(within).collect::<Result<Vec<_>>>()?;
-        results.push(self.tensor(id::Y, kind, output, y, Where::Memory)?);
+        results.push(self.tensor(id::Y, kind, output, y, TensorPlace::Memory)?);
         let mut parts = vec![x, w];
         let (convolution, node) = self.convolution(problem, [&parts[0], &parts[1], &results[0]])?;
         let mut nodes = vec![node];
@@ -243,7 +243,7 @@ impl Planner {
     }
 
     /// A tensor of images, channels, rows and columns, stored channels last; pixels lie `pitch` elements apart.
-    fn tensor(self, id: i64, kind: i32, sizes: [usize; 4], pitch: usize, place: Where) -> Result<Descriptor> {
+    fn tensor(self, id: i64, kind: i32, sizes: [usize; 4], pitch: usize, place: TensorPlace) -> Result<Descriptor> {
         let ([n, c, h, w], pitch) = (sizes.map(|d| d as i64), pitch as i64);
         let tensor = Descriptor::new(self.library, TENSOR)?;
         tensor.set(901, TYPE_DATA_TYPE, &[kind])?;
@@ -252,9 +252,9 @@ impl Planner {
         tensor.set(906, TYPE_INT64, &[id])?;
         tensor.set(900, TYPE_INT64, &[16i64])?;
         match place {
-            Where::Memory => {}
-            Where::Within => tensor.set(907, TYPE_BOOLEAN, &[true])?,
-            Where::Argument => tensor.set(908, TYPE_BOOLEAN, &[true])?,
+            TensorPlace::Memory => {}
+            TensorPlace::Within => tensor.set(907, TYPE_BOOLEAN, &[true])?,
+            TensorPlace::Argument => tensor.set(908, TYPE_BOOLEAN, &[true])?,
         }
         tensor.finish()
     }
@@ -274,9 +274,9 @@ impl Planner {
         let convolution = convolution.finish()?;
         // Attributes of the operation: convolution, x, w, y, alpha, beta.
         let (operation, attributes) = match problem.kind {
-            Kind::Forward => (FORWARD, [702, 704, 703, 705, 700, 701]),
-            Kind::InputGradient => (BACKWARD_DATA, [708, 710, 709, 711, 706, 707]),
-            Kind::WeightGradient => (BACKWARD_FILTER, [714, 716, 715, 717, 712, 713]),
+            ConvPass::Forward => (FORWARD, [702, 704, 703, 705, 700, 701]),
+            ConvPass::InputGradient => (BACKWARD_DATA, [708, 710, 709, 711, 706, 707]),
+            ConvPass::WeightGradient => (BACKWARD_FILTER, [714, 716, 715, 717, 712, 713]),
         };
         let node = Descriptor::new(self.library, operation)?;
         let [x, w, y] = tensors;
@@ -321,8 +321,8 @@ impl ConvPlan {
     }
 }
 
-/// What an engine does to its numbers.
-fn numerical_notes(library: &'static Library, config: &Descriptor) -> Result<Vec<i32>> {
+/// An engine's numerical notes.
+fn numerical_notes(library: &'static CudnnFunctions, config: &Descriptor) -> Result<Vec<i32>> {
     let engine = Descriptor::new(library, ENGINE)?;
     let mut raw = [engine.raw];
     let (mut count, mut notes) = (0i64, [-1i32; 16]);

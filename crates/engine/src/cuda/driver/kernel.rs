@@ -1,6 +1,7 @@
 //! Compiled programs, their kernels, and launches of these.
 
-use super::{Device, Handle};
+use super::{CudaDevice, Handle};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -48,7 +49,7 @@ const _: () = assert!(size_of::<LaunchAttribute>() == 72 && offset_of!(LaunchAtt
 
 /// A compiled program.
 pub(in crate::cuda) struct Module {
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     handle: Handle,
 }
 
@@ -59,14 +60,14 @@ unsafe impl Sync for Module {}
 
 /// A kernel of a module, which lives as long as the process.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::cuda) struct Function(Handle);
+pub(in crate::cuda) struct CudaFunction(Handle);
 
 // SAFETY: an immutable handle.
-unsafe impl Send for Function {}
+unsafe impl Send for CudaFunction {}
 
-impl Function {
+impl CudaFunction {
     /// Lets launches have so many bytes of shared memory.
-    pub fn allow_shared(self, device: &Device, bytes: usize) -> Result<()> {
+    pub fn allow_shared(self, device: &CudaDevice, bytes: usize) -> Result<()> {
         if bytes <= USUAL_SHARED {
             return Ok(());
         }
@@ -77,7 +78,7 @@ impl Function {
 }
 
 impl Module {
-    pub fn load(device: &Arc<Device>, image: &[u8]) -> Result<Module> {
+    pub fn load(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Module> {
         device.enter()?;
         let mut handle = null_mut();
         // SAFETY: a whole cubin; the driver copies it.
@@ -86,20 +87,21 @@ impl Module {
         Ok(Module { device: device.clone(), handle })
     }
 
-    pub fn function(&self, name: &str) -> Result<Function> {
+    pub fn function(&self, name: &str) -> Result<CudaFunction> {
         let mut function = null_mut();
         let c_name = CString::new(name).unwrap_or_default();
         // SAFETY: a live module and a NUL-terminated name.
         let status = unsafe { (self.device.driver.module_function)(&mut function, self.handle, c_name.as_ptr()) };
         self.device.driver.check(&format!("finding kernel {name}"), status)?;
-        Ok(Function(function))
+        Ok(CudaFunction(function))
     }
 }
 
-/// A kernel's launch: sizes and arguments, each in eight bytes.
+/// A kernel's launch: sizes and arguments, each in eight bytes; made by `Kernels::launch`.
 #[derive(Clone, Debug)]
 pub(in crate::cuda) struct Launch {
-    pub function: Function,
+    pub kernel: KernelName,
+    pub function: CudaFunction,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared: u32,
@@ -111,7 +113,7 @@ pub(in crate::cuda) struct Launch {
 impl Launch {
     /// Enqueues the kernel. If it `follows` a kernel of its stream and nothing else, its blocks may come to the GPU before
     /// that has ended: every kernel of ours begins by waiting for it.
-    pub fn enqueue(&self, device: &Device, stream: Handle, follows: bool) -> Result<()> {
+    pub fn enqueue(&self, device: &CudaDevice, stream: Handle, follows: bool) -> Result<()> {
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
         let cluster = (self.cluster > 1).then(|| LaunchAttribute::new(CLUSTER_DIMENSION, [1, self.cluster, 1]));

@@ -1,12 +1,12 @@
-//! Memory on the device, and memory of the host that it reads by itself.
+//! Device memory, and page-locked host memory.
 
-use super::{Address, Device};
+use super::{Address, CudaDevice};
 use crate::error::Result;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-impl Device {
+impl CudaDevice {
     /// Allocates `bytes` of device memory, all zero.
     pub fn alloc(self: &Arc<Self>, bytes: usize) -> Result<Buffer> {
         self.enter()?;
@@ -32,7 +32,7 @@ impl Device {
 
 /// Device memory, freed when dropped.
 pub struct Buffer {
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     /// Where it begins.
     pub address: Address,
     /// Its size.
@@ -52,8 +52,8 @@ impl Buffer {
         self.device.synchronize()
     }
 
-    /// Begins to copy a part of the host's memory to the same place here, beside all else: that part is not to be written
-    /// until a later mark on the stream of copies is reached.
+    /// Begins an asynchronous copy of a part of host memory to the same offset here, on the stream of copies. The host must not
+    /// write that part until an event recorded there afterwards has completed.
     pub(in crate::cuda) fn begin_write(&self, from: &Pinned, part: Range<usize>) -> Result<()> {
         assert!(part.end <= self.bytes && part.end <= from.bytes, "write beyond a buffer");
         self.device.enter()?;
@@ -97,9 +97,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory of the host that the device reads while the host goes on; all zero at first, freed when dropped.
+/// Page-locked host memory for asynchronous copies; zeroed, freed when dropped.
 pub(in crate::cuda) struct Pinned {
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     begin: *mut u8,
     bytes: usize,
 }
@@ -108,7 +108,7 @@ pub(in crate::cuda) struct Pinned {
 unsafe impl Send for Pinned {}
 
 impl Pinned {
-    pub fn new(device: &Arc<Device>, bytes: usize) -> Result<Pinned> {
+    pub fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Pinned> {
         device.enter()?;
         let mut begin = null_mut();
         let what = format!("locking {:.2} GiB of the host's memory", bytes as f64 / (1u64 << 30) as f64);

@@ -1,14 +1,14 @@
 //! Order between streams, and sequences of work that are launched as one.
 
-use super::{Device, Handle};
+use super::{CudaDevice, Handle};
 use crate::error::Result;
 use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-impl Device {
+impl CudaDevice {
     /// Records what `work` enqueues as a graph.
-    pub(in crate::cuda) fn capture(self: &Arc<Self>, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+    pub(in crate::cuda) fn capture(self: &Arc<Self>, work: impl FnOnce() -> Result<()>) -> Result<CudaGraph> {
         const RELAXED: c_int = 2;
         self.enter()?;
         let (mut graph, mut instance) = (null_mut(), null_mut());
@@ -23,7 +23,7 @@ impl Device {
             (self.driver.graph_destroy)(graph);
             self.driver.check("instantiating a graph", made)?;
         }
-        Ok(Graph { device: self.clone(), instance })
+        Ok(CudaGraph { device: self.clone(), instance })
     }
 
     /// Milliseconds that the work enqueued by `work` takes on the GPU.
@@ -48,7 +48,7 @@ impl Device {
 
 /// A point in a stream that another stream can wait for.
 pub(in crate::cuda) struct Event {
-    device: Arc<Device>,
+    device: Arc<CudaDevice>,
     raw: Handle,
 }
 
@@ -56,7 +56,7 @@ pub(in crate::cuda) struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    pub fn new(device: &Arc<Device>) -> Result<Event> {
+    pub fn new(device: &Arc<CudaDevice>) -> Result<Event> {
         const WITHOUT_TIMING: c_uint = 2;
         device.enter()?;
         let mut raw = null_mut();
@@ -94,15 +94,15 @@ impl Drop for Event {
 }
 
 /// A captured sequence of work, launched as one.
-pub(in crate::cuda) struct Graph {
-    device: Arc<Device>,
+pub(in crate::cuda) struct CudaGraph {
+    device: Arc<CudaDevice>,
     instance: Handle,
 }
 
 // SAFETY: launched only through `&self` after entering the context.
-unsafe impl Send for Graph {}
+unsafe impl Send for CudaGraph {}
 
-impl Graph {
+impl CudaGraph {
     pub fn launch(&self) -> Result<()> {
         self.device.enter()?;
         // SAFETY: a live graph and stream.
@@ -111,7 +111,7 @@ impl Graph {
     }
 }
 
-impl Drop for Graph {
+impl Drop for CudaGraph {
     fn drop(&mut self) {
         if self.device.enter().is_ok() {
             // SAFETY: instantiated once, destroyed once.

@@ -11,6 +11,7 @@ struct Piece {
     int count;
     int half;
 };
+static_assert(sizeof(Piece) == 80, "Piece of optim.rs");
 
 // What the passes share. `skipped` counts updates in a row that were not finite.
 struct State {
@@ -19,6 +20,7 @@ struct State {
     u32 skipped, applied;
     float loss;
 };
+static_assert(sizeof(State) == 40, "State of optim.rs");
 
 // Runs whose gradients make one update; without `step` every run makes one.
 struct Parts {

@@ -27,14 +27,14 @@ extern "C" __global__ void carry_bf16(float* to, const bf16* from, int n) {
     if (i < n) to[i] = widen(from[i]);
 }
 
-// A block's picture, as f32 from 0 to 1.
-__device__ void write_picture(float* out, const u8* picture, u32 size) {
+// A block's image, as f32 from 0 to 1.
+__device__ void write_image(float* out, const u8* image, u32 size) {
     out += (u64)blockIdx.x * size;
-    for (u32 i = threadIdx.x; i < size; i += blockDim.x) out[i] = __fdiv_rn((float)picture[i], 255.0f);
+    for (u32 i = threadIdx.x; i < size; i += blockDim.x) out[i] = __fdiv_rn((float)image[i], 255.0f);
 }
 
-// The picture in each place of a batch. Which one is as shuffle.rs: every epoch in its own order.
-extern "C" __global__ void gather_pictures(float* out, const u8* pictures, const u32* run, u32 batch, u64 count, u32 size,
+// The image in each place of a batch. Which one is as shuffle.rs: every epoch in its own order.
+extern "C" __global__ void gather_images(float* out, const u8* images, const u32* run, u32 batch, u64 count, u32 size,
                                            u64 seed, u32 purpose, u32 half_bits) {
     await_previous();
     __shared__ u64 chosen;
@@ -52,11 +52,11 @@ extern "C" __global__ void gather_pictures(float* out, const u8* pictures, const
         chosen = value;
     }
     __syncthreads();
-    write_picture(out, pictures + chosen * size, size);
+    write_image(out, images + chosen * size, size);
 }
 
 // The same where the batches of so many runs lie in order, one after the other.
-extern "C" __global__ void take_pictures(float* out, const u8* batches, const u32* run, u32 batch, u32 runs, u32 size) {
+extern "C" __global__ void take_images(float* out, const u8* batches, const u32* run, u32 batch, u32 runs, u32 size) {
     await_previous();
-    write_picture(out, batches + ((u64)(*run % runs) * batch + blockIdx.x) * size, size);
+    write_image(out, batches + ((u64)(*run % runs) * batch + blockIdx.x) * size, size);
 }

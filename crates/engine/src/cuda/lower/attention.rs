@@ -1,10 +1,12 @@
 //! Attention: with its weights on the chip where they fit (kernels/attention.cu), else as products around a softmax.
 
-use super::{Io, Lowering, float};
+use super::{Io, Lowering};
 use crate::Shape;
+use crate::cuda::arguments::*;
 use crate::cuda::driver::{Address, Chip};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
-use crate::op::attention::sizes;
+use crate::op::attention::known;
 
 /// How attention on the chip is cut: a block has some tokens as rows, and room for all as columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +19,7 @@ pub(in crate::cuda) struct OnChip {
 impl OnChip {
     /// The cut for `qkv [n, tokens, 3 c]`, if there is one.
     pub fn of(qkv: &Shape, half: bool, chip: Chip) -> Option<OnChip> {
-        let [_, tokens, channels] = sizes(qkv).ok()?;
+        let [_, tokens, channels] = known(qkv);
         let modern = half && chip.capability.0 >= 8;
         modern.then(|| OnChip::new(tokens, channels, chip.shared)).flatten()
     }
@@ -35,21 +37,21 @@ impl OnChip {
         cuts.into_iter().find(|cut| cut.shared() <= most_shared)
     }
 
+    /// Bytes of scratch memory for the gradient: the scores' gradients.
+    pub fn gradient_scratch(qkv: &Shape) -> usize {
+        qkv[0] * qkv[1] * qkv[1] * 2
+    }
+
     /// Bytes of shared memory: three chunks of 32 channels or tokens, the weights, two numbers for each row and warp.
     fn shared(&self) -> usize {
         3 * 64 * (self.rows + self.width).max(self.channels) + 2 * self.rows * self.width + 4096
     }
 }
 
-/// Bytes of scratch memory.
-pub(super) fn scratch(qkv: &Shape, gradient: bool, half: bool, chip: Chip) -> usize {
+/// Bytes of scratch memory for the products.
+pub(in crate::cuda) fn scratch(qkv: &Shape, gradient: bool, half: bool) -> usize {
     let element = if half { 2 } else { 4 };
-    let squares = match (OnChip::of(qkv, half, chip), gradient) {
-        (Some(_), false) => 0,
-        (Some(_), true) => element,
-        (None, false) => 4 + element,
-        (None, true) => 8 + 2 * element,
-    };
+    let squares = if gradient { 8 + 2 * element } else { 4 + element };
     qkv[0] * qkv[1] * qkv[1] * squares
 }
 
@@ -59,61 +61,95 @@ fn parts(qkv: Address, c: usize, half: bool) -> [(Address, usize); 3] {
     [0, 1, 2].map(|part| (qkv + (part * c * element) as u64, 3 * c))
 }
 
+/// `qkv`, the output, the rows' logarithms and `dy`.
+fn gradient_inputs(io: &Io) -> [Address; 4] {
+    io.ins[..].try_into().expect("the gradient of attention has four inputs")
+}
+
 impl Lowering<'_> {
     /// `softmax(scale q k^T) v` and the logarithms of its rows.
+    pub(super) fn attention_on_chip(&mut self, cut: &OnChip, scale: f64, io: &Io) -> Result<()> {
+        let OnChip { rows, width, channels } = *cut;
+        let (tokens, scale) = (int(io.shapes[0][1]), scale as f32);
+        let arguments = AttentionArgs { out: io.outs[0], logs: io.outs[1], qkv: io.ins[0], tokens, scale };
+        self.launch_on_chip(KernelName::Attention { rows, width, channels }, cut, io.shapes[0], &arguments)
+    }
+
+    /// The same as products around a softmax.
     pub(super) fn attention(&mut self, scale: f64, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
-        let (scratch, kind, half) = (*scratch, *kind, *half);
-        if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
-            let arguments = [outs[0], outs[1], ins[0]];
-            return self.launch_on_chip("attention", &cut, shapes[0], &arguments, scale);
-        }
-        let [batch, t, c] = sizes(shapes[0]).unwrap_or_default();
+        let Io { shapes, ins, outs, scratch, half, .. } = io;
+        let (scratch, half) = (*scratch, *half);
+        let [batch, t, c] = known(shapes[0]);
         let [q, k, v] = parts(ins[0], c, half);
         let (scores, weights) = (scratch, scratch + (batch * t * t * 4) as u64);
         self.product([t, t, c], batch, scale as f32, [q, k, (scores, t)], [false, true], half, false);
-        let arguments = [weights, outs[1], scores, (batch * t) as u64, t as u64];
-        self.launch(&format!("softmax_{kind}"), [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+        let (out, logs, rows, width) = (weights, outs[1], long(batch * t), int(t));
+        let arguments = SoftmaxArgs { out, logs, scores, rows, width };
+        self.launch(
+            KernelName::Softmax { element: io.element },
+            [(batch * t).div_ceil(8), 1, 1],
+            [256, 1, 1],
+            0,
+            &arguments,
+        )?;
         self.product([t, c, t], batch, 1.0, [(weights, t), v, (outs[0], c)], [false, false], half, half);
         Ok(())
     }
 
     /// The gradient of queries, keys and values; the weights are computed again.
+    pub(super) fn attention_gradient_on_chip(&mut self, cut: &OnChip, scale: f64, io: &Io) -> Result<()> {
+        let [batch, t, c] = known(io.shapes[0]);
+        let [qkv, out, logs, dy] = gradient_inputs(io);
+        let ([_, k, _], [dq, _, _]) = (parts(qkv, c, true), parts(io.outs[0], c, true));
+        // The scores' gradients, a row for each key.
+        let slopes = io.scratch;
+        let OnChip { rows, width, channels } = *cut;
+        let arguments =
+            AttentionGradientArgs { dqkv: io.outs[0], slopes, qkv, out, logs, dy, tokens: int(t), scale: scale as f32 };
+        let kernel = KernelName::AttentionGradient { rows, width, channels };
+        self.launch_on_chip(kernel, cut, io.shapes[0], &arguments)?;
+        self.product([t, c, t], batch, scale as f32, [(slopes, t), k, dq], [true, false], true, true);
+        Ok(())
+    }
+
+    /// The same as products around a softmax.
     pub(super) fn attention_gradient(&mut self, scale: f64, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, scratch, kind, half, .. } = io;
-        let (scratch, kind, half) = (*scratch, *kind, *half);
-        let [batch, t, c] = sizes(shapes[0]).unwrap_or_default();
-        let [qkv, out, logs, dy] = ins[..] else { return Ok(()) };
+        let Io { shapes, outs, scratch, half, .. } = io;
+        let (scratch, half) = (*scratch, *half);
+        let [batch, t, c] = known(shapes[0]);
+        let [qkv, out, logs, dy] = gradient_inputs(io);
         let ([q, k, v], [dq, dk, dv]) = (parts(qkv, c, half), parts(outs[0], c, half));
         let alpha = scale as f32;
-        if let Some(cut) = OnChip::of(shapes[0], half, self.device.chip) {
-            // The scores' gradients, a row for each key.
-            let slopes = scratch;
-            let arguments = [outs[0], slopes, qkv, out, logs, dy];
-            self.launch_on_chip("attention_gradient", &cut, shapes[0], &arguments, scale)?;
-            self.product([t, c, t], batch, alpha, [(slopes, t), k, dq], [true, false], half, half);
-            return Ok(());
-        }
         let square = (batch * t * t) as u64;
         let element = if half { 2 } else { 4 };
         let (scores, dp) = (scratch, scratch + 4 * square);
         let (weights, slopes) = (dp + 4 * square, dp + (4 + element) * square);
         self.product([t, t, c], batch, alpha, [q, k, (scores, t)], [false, true], half, false);
         self.product([t, t, c], batch, 1.0, [(dy, c), v, (dp, t)], [false, true], half, false);
-        let arguments = [weights, slopes, scores, dp, logs, out, dy, (batch * t) as u64, t as u64, c as u64];
-        let name = format!("softmax_gradient_{kind}");
-        self.launch(&name, [(batch * t).div_ceil(8), 1, 1], [256, 1, 1], 0, &arguments)?;
+        let (rows, width, channels) = (long(batch * t), int(t), int(c));
+        let arguments = SoftmaxGradientArgs { weights, slopes, scores, dp, logs, out, dy, rows, width, channels };
+        self.launch(
+            KernelName::SoftmaxGradient { element: io.element },
+            [(batch * t).div_ceil(8), 1, 1],
+            [256, 1, 1],
+            0,
+            &arguments,
+        )?;
         self.product([t, c, t], batch, alpha, [(slopes, t), k, dq], [false, false], half, half);
         self.product([t, c, t], batch, alpha, [(slopes, t), q, dk], [true, false], half, half);
         self.product([t, c, t], batch, 1.0, [(weights, t), (dy, c), dv], [true, false], half, half);
         Ok(())
     }
 
-    fn launch_on_chip(&mut self, name: &str, cut: &OnChip, qkv: &Shape, addresses: &[u64], scale: f64) -> Result<()> {
-        let OnChip { rows, width, channels } = cut;
-        let name = format!("{name}_{rows}_{width}_{channels}");
-        let arguments = [addresses, &[qkv[1] as u64, float(scale)]].concat();
-        self.launch(&name, [qkv[1].div_ceil(*rows), qkv[0], 1], [2 * rows, 1, 1], cut.shared(), &arguments)
+    fn launch_on_chip<A: Arguments>(
+        &mut self,
+        kernel: KernelName,
+        cut: &OnChip,
+        qkv: &Shape,
+        arguments: &A,
+    ) -> Result<()> {
+        let grid = [qkv[1].div_ceil(cut.rows), qkv[0], 1];
+        self.launch(kernel, grid, [2 * cut.rows, 1, 1], cut.shared(), arguments)
     }
 }
 

@@ -1,40 +1,29 @@
-//! Convolutions: by cuDNN, with what follows them in the same kernel or in a pass of ours.
+//! Convolutions: by cuDNN, with the epilogue in the same kernel or in one of ours.
 
-use super::narrow::Narrow;
-use super::{Command, Io, Lowering, Numbers, float};
+use super::{Command, Io, Lowering, pack_of};
 use crate::cpu::conv::Geometry;
-use crate::cuda::cudnn::{ConvPlan, Epilogue, Kind, Pitches, Problem, suits};
-use crate::cuda::driver::Chip;
+use crate::cuda::arguments::*;
+use crate::cuda::cudnn::{ConvEpilogue, ConvPass, ConvPlan, Pitches, Problem, suits};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
-use crate::views::Views;
-use crate::{Graph, Node, Shape, Var};
+use crate::{Node, Shape, Var};
 use std::sync::Arc;
 
 /// What a convolution computes, and its geometry.
-pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> Option<(Kind, Geometry)> {
-    Some(match op {
-        Op::Conv2d(op) => (Kind::Forward, op.window.known(shapes[0], shapes[1])),
-        Op::Conv2dInputGradient(op) => (Kind::InputGradient, op.window.known(&op.image, shapes[1])),
-        Op::Conv2dWeightGradient(op) => (Kind::WeightGradient, op.window.known(shapes[0], &op.weight)),
-        _ => return None,
-    })
+pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> (ConvPass, Geometry) {
+    match op {
+        Op::Conv2d(op) => (ConvPass::Forward, op.window.known(shapes[0], shapes[1])),
+        Op::Conv2dInputGradient(op) => (ConvPass::InputGradient, op.window.known(&op.image, shapes[1])),
+        Op::Conv2dWeightGradient(op) => (ConvPass::WeightGradient, op.window.known(shapes[0], &op.weight)),
+        op => unreachable!("{} is no convolution", op.name()),
+    }
 }
 
-/// The convolution of an operation on these inputs and outputs, if it is one; `pitch` tells how far a tensor's pixels lie
-/// apart.
-pub(super) fn convolution(
-    op: &Op,
-    inputs: &[Var],
-    outputs: &[Var],
-    graph: &Graph,
-    numbers: Numbers,
-    pitch: impl Fn(Var) -> usize,
-) -> Option<Problem> {
-    let shapes: Vec<&Shape> = inputs.iter().map(|&v| graph.shape(v)).collect();
-    let (kind, geometry) = geometry(op, &shapes)?;
-    let (half, tf32) = (numbers.half(graph.precision(inputs[0])), numbers.tf32());
+/// A convolution for cuDNN, of dense tensors.
+pub(in crate::cuda) fn problem(op: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Problem {
+    let (kind, geometry) = geometry(op, shapes);
     // The forward scale comes after bias and residual.
     let scale = match op {
         Op::Conv2dInputGradient(op) => op.scale,
@@ -43,54 +32,39 @@ pub(super) fn convolution(
     };
     let epilogue = match op {
         Op::Conv2d(op) if half && op.bias && !op.rectified && suits(&geometry) => {
-            Some(Epilogue { residual: op.residual, scale: op.scale as f32 })
+            Some(ConvEpilogue { residual: op.residual, scale: op.scale as f32 })
         }
         _ => None,
     };
-    // Gradients are never part of another tensor.
-    let mut pitches = Pitches::dense(&geometry);
-    if kind != Kind::InputGradient {
-        pitches.x = pitch(inputs[0]);
+    Problem { kind, geometry, pitches: Pitches::dense(&geometry), half, tf32, scale: scale as f32, epilogue }
+}
+
+/// The same convolution of a node's tensors, whose pixels lie `pitch` elements apart. Gradients are never part of another
+/// tensor.
+pub(in crate::cuda) fn with_pitches(problem: &Problem, node: &Node, pitch: impl Fn(Var) -> usize) -> Problem {
+    let mut problem = *problem;
+    if problem.kind != ConvPass::InputGradient {
+        problem.pitches.x = pitch(node.inputs[0]);
     }
-    if let Op::Conv2d(op) = op {
-        pitches.y = pitch(outputs[0]);
+    if let Op::Conv2d(op) = &node.op {
+        problem.pitches.y = pitch(node.outputs[0]);
         if op.residual {
-            pitches.residual = pitch(inputs[inputs.len() - 1]);
+            problem.pitches.residual = pitch(node.inputs[node.inputs.len() - 1]);
         }
     }
-    Some(Problem { kind, geometry, pitches, half, tf32, scale: scale as f32, epilogue })
-}
-
-/// Whether a node is a convolution by kernels of our own; see narrow.rs.
-pub(in crate::cuda) fn of_colours(node: &Node, graph: &Graph, numbers: Numbers, chip: Chip) -> bool {
-    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-    let half = node.inputs.first().is_some_and(|&v| numbers.half(graph.precision(v)));
-    Narrow::of(&node.op, &shapes, half, chip).is_some()
-}
-
-/// The convolution of a node that cuDNN is yet to plan, if it is one.
-pub(in crate::cuda) fn problem(
-    node: &Node,
-    graph: &Graph,
-    numbers: Numbers,
-    chip: Chip,
-    views: &Views,
-) -> Option<Problem> {
-    if of_colours(node, graph, numbers, chip) {
-        return None;
-    }
-    convolution(&node.op, &node.inputs, &node.outputs, graph, numbers, |var| views.pitch(var, graph))
+    problem
 }
 
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, problem: &Problem, step: &Step, io: &Io) -> Result<()> {
-        let Io { ins, outs, kind, half, n, scratch, .. } = io;
-        let (half, n, scratch) = (*half, *n, *scratch);
+        let problem = &with_pitches(problem, &self.nodes[step.node].node, |var| self.plan.pitch(var));
+        let Io { ins, outs, element, half, n, scratch, .. } = io;
+        let (element, half, n, scratch) = (*element, *half, *n, *scratch);
         let plan: Arc<ConvPlan> = self.cudnn.plan(problem)?;
         let addresses = match problem.kind {
-            Kind::Forward => [ins[0], self.weight(step, half)?, outs[0]],
-            Kind::InputGradient => [outs[0], self.weight(step, half)?, ins[0]],
-            Kind::WeightGradient => [ins[0], outs[0], ins[1]],
+            ConvPass::Forward => [ins[0], self.weight(step, half)?, outs[0]],
+            ConvPass::InputGradient => [outs[0], self.weight(step, half)?, ins[0]],
+            ConvPass::WeightGradient => [ins[0], outs[0], ins[1]],
         };
         let (bias, residual) = match &step.op {
             Op::Conv2d(op) => (if op.bias { ins[2] } else { 0 }, if op.residual { ins[ins.len() - 1] } else { 0 }),
@@ -101,11 +75,19 @@ impl Lowering<'_> {
         if let (Op::Conv2d(op), None) = (&step.op, plan.epilogue)
             && (op.bias || op.residual || op.scale != 1.0 || op.rectified)
         {
-            let c = problem.geometry.filters;
-            let v = if c.is_multiple_of(8) { 8 } else { 1 };
-            let mut arguments = vec![outs[0], bias, residual, float(op.scale), op.rectified.into(), n as u64];
-            arguments.extend([c, problem.pitches.y, problem.pitches.residual].map(|size| size as u64));
-            self.each(&format!("epilogue_{kind}_{v}"), n / v, &arguments)?;
+            let pack = pack_of(problem.geometry.filters);
+            let arguments = ConvEpilogueArgs {
+                y: outs[0],
+                bias,
+                residual,
+                scale: op.scale as f32,
+                relu: op.rectified.into(),
+                n: long(n),
+                channels: int(problem.geometry.filters),
+                y_pitch: int(problem.pitches.y),
+                residual_pitch: int(problem.pitches.residual),
+            };
+            self.each(KernelName::ConvEpilogue { element, pack }, n / pack, &arguments)?;
         }
         Ok(())
     }

@@ -1,78 +1,91 @@
-//! Operations on each element by itself.
+//! Elementwise operations.
 
-use super::{Io, Lowering, float};
+use super::{Io, Lowering, pack_of};
 use crate::Shape;
+use crate::cuda::arguments::*;
+use crate::cuda::kernels::{CopyUnit, KernelName};
 use crate::error::Result;
 use crate::op::{Binary, BinaryKind, Combine};
 use crate::plan::Step;
 
 impl Lowering<'_> {
-    /// A sum of tensors, each times a number.
+    /// A linear combination of tensors.
     pub(super) fn combine(&mut self, op: &Combine, step: &Step, io: &Io) -> Result<()> {
-        let Io { ins, outs, kind, half, n, .. } = io;
-        let (kind, half, n) = (*kind, *half, *n);
+        let Io { ins, outs, element, half, n, .. } = io;
+        let (element, half, n, pack) = (*element, *half, *n, pack_of(*n));
         if step.inputs.iter().any(|&v| self.half(v) != half) {
             return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
         }
-        let v = if n.is_multiple_of(8) { 8 } else { 1 };
+        let factors = op.coefficients.iter().map(|&factor| factor as f32);
         if ins.len() > 4 {
-            let terms = ins.iter().zip(&op.coefficients).flat_map(|(&at, &by)| [at, float(by)]);
-            let table = self.device.upload(&terms.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
-            let arguments = [outs[0], table.address, ins.len() as u64, n as u64];
+            let mut terms = Vec::new();
+            for (address, factor) in ins.iter().zip(factors) {
+                address.push(&mut terms);
+                factor.push(&mut terms);
+            }
+            let table = self.device.upload(&terms.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
+            let arguments = CombineAllArgs { out: outs[0], terms: table.address, count: int(ins.len()), n: long(n) };
             self.tables.push(table);
-            return self.each(&format!("combine_all_{kind}_{v}"), n / v, &arguments);
+            return self.each(KernelName::CombineAll { element, pack }, n / pack, &arguments);
         }
-        let at = |i: usize| ins.get(i).copied().unwrap_or(0);
-        let by = |i: usize| float(op.coefficients.get(i).copied().unwrap_or(0.0));
-        let arguments = [outs[0], at(0), at(1), at(2), at(3), by(0), by(1), by(2), by(3), n as u64];
-        self.each(&format!("combine_{kind}_{v}"), n / v, &arguments)
+        // A missing term has no address and the factor 0.
+        let mut arguments = CombineArgs { out: outs[0], terms: [0; 4], factors: [0.0; 4], n: long(n) };
+        for (i, (&address, factor)) in ins.iter().zip(factors).enumerate() {
+            (arguments.terms[i], arguments.factors[i]) = (address, factor);
+        }
+        self.each(KernelName::Combine { element, pack }, n / pack, &arguments)
     }
 
-    /// A sum or product of two tensors, either of which may be repeated along some axes.
-    pub(super) fn binary(&mut self, op: &Binary, step: &Step, out_shape: &Shape, io: &Io) -> Result<()> {
+    /// A sum or product of two tensors with broadcasting.
+    pub(super) fn binary(&mut self, op: &Binary, step: &Step, io: &Io) -> Result<()> {
         let Io { shapes, ins, outs, n, .. } = io;
         let n = *n;
-        let [out, a, b] = [out_shape, shapes[0], shapes[1]].map(four);
+        let [out, a, b] = [io.out_shape, shapes[0], shapes[1]].map(four);
         let (Some(out), Some(a), Some(b)) = (out, a, b) else {
             return Err(self.unsupported(step, "has more than four dimensions"));
         };
         let [out, a, b] = joined([out, a, b]);
-        let v = if out[3] % 8 == 0 { 8 } else { 1 };
-        let name = format!("binary_{}_{}_{v}", self.kind(step.inputs[0]), self.kind(step.inputs[1]));
-        let multiply = u64::from(op.kind == BinaryKind::Multiply);
-        let mut arguments = vec![outs[0], ins[0], ins[1], multiply, n as u64];
-        arguments.extend(out[1..].iter().map(|&d| d as u64));
-        arguments.extend(repeated_strides(&a));
-        arguments.extend(repeated_strides(&b));
-        self.each(&name, n / v, &arguments)
+        let pack = pack_of(out[3]);
+        let arguments = BinaryArgs {
+            out: outs[0],
+            a: ins[0],
+            b: ins[1],
+            multiply: i32::from(op.kind == BinaryKind::Multiply),
+            n: long(n),
+            sizes: [out[1], out[2], out[3]].map(int),
+            a_strides: repeated_strides(&a),
+            b_strides: repeated_strides(&b),
+        };
+        let (a, b) = (self.element(step.inputs[0]), self.element(step.inputs[1]));
+        self.each(KernelName::Binary { a, b, pack }, n / pack, &arguments)
     }
 
-    /// The same numbers in another precision.
+    /// The same values in another type.
     pub(super) fn cast(&mut self, step: &Step, io: &Io) -> Result<()> {
-        let Io { ins, outs, kind, half, n, .. } = io;
-        let (kind, half, n) = (*kind, *half, *n);
-        let to = self.kind(step.outputs[0]);
-        if to == kind {
-            let width = if half { "u16" } else { "u32" };
-            let arguments = [outs[0], ins[0], 1, n as u64, n as u64, n as u64];
-            self.each(&format!("copy_rows_{width}"), n, &arguments)
+        let (out, x, from, n, pack) = (io.outs[0], io.ins[0], io.element, io.n, pack_of(io.n));
+        let to = self.element(step.outputs[0]);
+        if to == from {
+            let unit = if io.half { CopyUnit::U16 } else { CopyUnit::U32 };
+            let arguments = CopyRowsArgs { out, x, rows: 1, width: int(n), out_pitch: long(n), x_pitch: long(n) };
+            self.each(KernelName::CopyRows { unit }, n, &arguments)
         } else {
-            let v = if n.is_multiple_of(8) { 8 } else { 1 };
-            self.each(&format!("cast_{kind}_{to}_{v}"), n / v, &[outs[0], ins[0], n as u64])
+            self.each(KernelName::Cast { from, to, pack }, n / pack, &CastArgs { out, x, n: long(n) })
         }
     }
 
-    /// A tensor repeated along some axes.
-    pub(super) fn expand(&mut self, step: &Step, out_shape: &Shape, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, kind, n, .. } = io;
-        let n = *n;
-        let (Some(out), Some(x)) = (four(out_shape), four(shapes[0])) else {
+    /// A tensor broadcast along some axes.
+    pub(super) fn expand(&mut self, step: &Step, io: &Io) -> Result<()> {
+        let (Some(sizes), Some(x)) = (four(io.out_shape), four(io.shapes[0])) else {
             return Err(self.unsupported(step, "has more than four dimensions"));
         };
-        let mut arguments = vec![outs[0], ins[0], n as u64];
-        arguments.extend(out[1..].iter().map(|&d| d as u64));
-        arguments.extend(repeated_strides(&x));
-        self.each(&format!("expand_{kind}"), n, &arguments)
+        let arguments = ExpandArgs {
+            out: io.outs[0],
+            x: io.ins[0],
+            n: long(io.n),
+            sizes: [sizes[1], sizes[2], sizes[3]].map(int),
+            strides: repeated_strides(&x),
+        };
+        self.each(KernelName::Expand { element: io.element }, io.n, &arguments)
     }
 }
 
@@ -84,8 +97,8 @@ fn four(shape: &Shape) -> Option<[usize; 4]> {
     Some(sizes)
 }
 
-/// The same shapes with neighbouring axes made one where each shape goes along both of them or is repeated along both, so
-/// that the last axis is as long as it can be. The first shape is repeated nowhere.
+/// The same shapes with neighbouring axes merged where each shape extends along both or is broadcast along both, so that the
+/// last axis is as long as possible. The first shape is broadcast nowhere.
 fn joined(shapes: [[usize; 4]; 3]) -> [[usize; 4]; 3] {
     let mut axes: Vec<[usize; 3]> = Vec::new();
     for axis in (0..4).rev() {
@@ -100,11 +113,11 @@ fn joined(shapes: [[usize; 4]; 3]) -> [[usize; 4]; 3] {
 }
 
 /// Strides of a shape, 0 where a dimension of size 1 is repeated.
-fn repeated_strides(sizes: &[usize; 4]) -> [u64; 4] {
+fn repeated_strides(sizes: &[usize; 4]) -> [i64; 4] {
     let mut strides = [0; 4];
     let mut stride = 1;
     for axis in (0..4).rev() {
-        strides[axis] = if sizes[axis] == 1 { 0 } else { stride as u64 };
+        strides[axis] = if sizes[axis] == 1 { 0 } else { long(stride) };
         stride *= sizes[axis];
     }
     strides

@@ -1,10 +1,14 @@
 //! Matrix products: batched and many small ones.
 
 use super::{Command, Io, Lowering};
+use crate::Shape;
+use crate::cuda::arguments::*;
 use crate::cuda::cublas::Gemm;
 use crate::cuda::driver::{Address, USUAL_SHARED};
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Matmul;
+use crate::op::matmul::Product;
 use crate::plan::Step;
 
 /// Columns that a block of kernels/products.cu has.
@@ -20,33 +24,74 @@ fn run_of_one(batch: &[(usize, usize)]) -> usize {
     if whole { first.max(1) } else { 1 }
 }
 
-impl Lowering<'_> {
-    /// A batch of products, where an operand may be repeated.
-    pub(super) fn matmul(&mut self, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
-        let Io { shapes, ins, outs, kind, half, .. } = io;
-        let (kind, half, tf32) = (*kind, *half, self.numbers.tf32());
-        if self.half(step.inputs[1]) != half {
-            return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
-        }
-        let (product, _) = op.product(shapes[0], shapes[1]).map_err(|e| self.unsupported(step, &e))?;
-        let element = if half { 2 } else { 4 };
-        let (m, width, k) = (product.m, product.n, product.k);
-        // Matrices in shared memory: columns of B, and A with its rows in fours and a little apart.
+/// A batch of products, and how it is launched.
+#[derive(Clone, Debug)]
+pub(in crate::cuda) struct Products {
+    product: Product,
+    small: Option<SmallProducts>,
+}
+
+/// Products that a kernel of ours computes in one launch.
+#[derive(Clone, Copy, Debug)]
+struct SmallProducts {
+    /// Products in a row with one left matrix.
+    run: usize,
+    /// Bytes of shared memory: columns of B, and A with its rows in fours and a little apart.
+    shared: usize,
+}
+
+impl Products {
+    pub fn new(op: &Matmul, a: &Shape, b: &Shape) -> Products {
+        let (product, _) = op.product(a, b).expect("shapes were checked when the node was added");
+        let Product { m, n, k, .. } = product;
         let shared = 4 * k * (COLUMNS + m.next_multiple_of(4) + 4);
         let run = run_of_one(&product.batch);
         let runs = product.batch.len() / run;
-        if product.batch.len() >= 32 && m * width * k <= 1 << 20 && shared <= USUAL_SHARED && runs <= MOST_RUNS {
+        let fits = shared <= USUAL_SHARED && runs <= MOST_RUNS;
+        let small =
+            (product.batch.len() >= 32 && m * n * k <= 1 << 20 && fits).then_some(SmallProducts { run, shared });
+        Products { product, small }
+    }
+}
+
+impl Lowering<'_> {
+    /// A batch of products, where an operand may be repeated.
+    pub(super) fn matmul(&mut self, products: &Products, op: &Matmul, step: &Step, io: &Io) -> Result<()> {
+        let Io { ins, outs, half, .. } = io;
+        let (half, tf32) = (*half, self.precision.tf32());
+        if self.half(step.inputs[1]) != half {
+            return Err(self.unsupported(step, "mixes bf16 and f32; cast one"));
+        }
+        let product = &products.product;
+        let element = io.element.bytes();
+        let (m, width, k) = (product.m, product.n, product.k);
+        if let Some(SmallProducts { run, shared }) = products.small {
             let starts = product.batch.iter().flat_map(|&(a, b)| [a as u64, b as u64]);
             let table = self.device.upload(&starts.flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
             let strides = |transposed: bool, columns: usize, rows: usize| {
-                if transposed { [1, rows] } else { [columns, 1] }
+                if transposed { [1, rows] } else { [columns, 1] }.map(int)
             };
-            let (a, b) = (strides(op.transpose[0], k, m), strides(op.transpose[1], width, k));
-            let mut arguments = vec![outs[0], ins[0], ins[1], table.address];
-            arguments.extend([run, m, width, k, a[0], a[1], b[0], b[1]].map(|v| v as u64));
+            let arguments = SmallProductsArgs {
+                out: outs[0],
+                a: ins[0],
+                b: ins[1],
+                starts: table.address,
+                run: int(run),
+                m: int(m),
+                n: int(width),
+                k: int(k),
+                a_strides: strides(op.transpose[0], k, m),
+                b_strides: strides(op.transpose[1], width, k),
+            };
             self.tables.push(table);
-            let grid = [(run * width).div_ceil(COLUMNS), runs, 1];
-            return self.launch(&format!("small_products_{kind}"), grid, [256, 1, 1], shared, &arguments);
+            let grid = [(run * width).div_ceil(COLUMNS), product.batch.len() / run, 1];
+            return self.launch(
+                KernelName::SmallProducts { element: io.element },
+                grid,
+                [256, 1, 1],
+                shared,
+                &arguments,
+            );
         }
         let mut first = 0;
         while first < product.batch.len() {
@@ -95,7 +140,7 @@ impl Lowering<'_> {
         let pitches = [a.1, b.1, out.1];
         let rows = [if transpose[0] { k } else { m }, if transpose[1] { n } else { k }, m];
         let strides = std::array::from_fn(|i| rows[i] * pitches[i]);
-        let tf32 = self.numbers.tf32();
+        let tf32 = self.precision.tf32();
         self.commands.push(Command::Product(Gemm {
             m,
             n,

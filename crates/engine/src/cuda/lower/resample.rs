@@ -1,13 +1,15 @@
 //! Resampling: by four taps where these are the same everywhere (kernels/fir.cu), else by tables (kernels/image.cu).
 
-use super::{Io, Lowering, float};
-use crate::Shape;
+use super::{Io, Lowering, pack_of};
+use crate::cuda::arguments::*;
+use crate::cuda::driver::Address;
+use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::{Resample, Taps};
 
 /// What output `o` reads: inputs from `begin(o) + first` on, each with its tap.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Fir {
+pub(in crate::cuda) struct Fir {
     /// How far inputs go with outputs; 0 for a half, where even outputs have the first two taps and odd ones the others.
     step: usize,
     first: i32,
@@ -15,6 +17,12 @@ struct Fir {
 }
 
 impl Fir {
+    /// The four taps of both axes, if these are the same.
+    pub fn both(op: &Resample) -> Option<Fir> {
+        let fir = Fir::of(&op.vertical)?;
+        (Fir::of(&op.horizontal) == Some(fir)).then_some(fir)
+    }
+
     /// The four taps that make the same rows, if there are any.
     fn of(taps: &Taps) -> Option<Fir> {
         let (input, output) = (taps.input, taps.rows.len());
@@ -57,31 +65,48 @@ impl Fir {
 }
 
 impl Lowering<'_> {
-    pub(super) fn resample(&mut self, op: &Resample, out: &Shape, io: &Io) -> Result<()> {
-        let [batch, h, w, c] = io.shapes[0].dims().unwrap_or_default();
-        let [_, oh, ow, _] = out.dims().unwrap_or_default();
-        let v = if c % 8 == 0 { 8 } else { 1 };
-        let sizes = [h, w, oh, ow, c, io.pitches[0]].map(|d| d as u64);
-        if let (true, Some(fir)) = (io.half, Fir::of(&op.vertical))
-            && Fir::of(&op.horizontal) == Some(fir)
-        {
-            let (name, rows) = [("up", 4), ("smooth", 2), ("down", 2)][fir.step];
-            let patches = batch * oh.div_ceil(rows) * ow.div_ceil(2) * (c / v);
-            let mut arguments = vec![io.outs[0], io.ins[0], patches as u64];
-            arguments.extend(sizes);
-            arguments.push(u64::from(fir.first.cast_unsigned()));
-            arguments.extend(fir.taps.map(float));
-            return self.each(&format!("fir_{name}_{v}"), patches, &arguments);
-        }
-        let mut arguments = vec![io.outs[0], io.ins[0], io.n as u64];
-        arguments.extend(sizes);
-        arguments.extend(self.taps(&op.vertical)?);
-        arguments.extend(self.taps(&op.horizontal)?);
-        self.each(&format!("resample_{}_{v}", io.kind), io.n / v, &arguments)
+    /// Resampling by four taps.
+    pub(super) fn fir(&mut self, fir: &Fir, io: &Io) -> Result<()> {
+        let [batch, h, w, c] = io.shapes[0].known();
+        let [_, oh, ow, _] = io.out_shape.known();
+        let pack = pack_of(c);
+        let (kernel, rows) = match fir.step {
+            0 => (KernelName::FirUp { pack }, 4),
+            1 => (KernelName::FirSmooth { pack }, 2),
+            _ => (KernelName::FirDown { pack }, 2),
+        };
+        let patches = batch * oh.div_ceil(rows) * ow.div_ceil(2) * (c / pack);
+        let arguments = FirArgs {
+            out: io.outs[0],
+            x: io.ins[0],
+            patches: long(patches),
+            sizes: [h, w, oh, ow, c].map(int),
+            pitch: int(io.pitches[0]),
+            first: fir.first,
+            taps: fir.taps.map(|tap| tap as f32),
+        };
+        self.each(kernel, patches, &arguments)
+    }
+
+    /// Resampling by tables of taps.
+    pub(super) fn resample(&mut self, op: &Resample, io: &Io) -> Result<()> {
+        let [_, h, w, c] = io.shapes[0].known();
+        let [_, oh, ow, _] = io.out_shape.known();
+        let pack = pack_of(c);
+        let arguments = ResampleArgs {
+            out: io.outs[0],
+            x: io.ins[0],
+            n: long(io.n),
+            sizes: [h, w, oh, ow, c].map(int),
+            pitch: int(io.pitches[0]),
+            vertical: self.taps(&op.vertical)?,
+            horizontal: self.taps(&op.horizontal)?,
+        };
+        self.each(KernelName::Resample { element: io.element, pack }, io.n / pack, &arguments)
     }
 
     /// Uploads sparse taps: addresses of starts, sources and weights.
-    fn taps(&mut self, taps: &Taps) -> Result<[u64; 3]> {
+    fn taps(&mut self, taps: &Taps) -> Result<[Address; 3]> {
         let mut starts = vec![0i32];
         let (mut sources, mut weights) = (Vec::new(), Vec::new());
         for row in &taps.rows {

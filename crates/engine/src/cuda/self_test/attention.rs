@@ -1,9 +1,10 @@
 //! Attention in bf16 at shapes that stay on the chip: the output and the gradients, and their bits again.
 
 use super::{exact, relative};
+use crate::Precision;
 use crate::cuda::lower::OnChip;
-use crate::cuda::{DeviceParams, Executor, Numbers, Session};
-use crate::{Graph, Params, Plan, Precision, Result, cpu};
+use crate::cuda::{CudaExecutor, DeviceParams, Session};
+use crate::{Graph, Params, Plan, Result, Storage, cpu};
 use std::sync::Arc;
 
 /// Images, tokens, channels and scale; the last does not fit.
@@ -31,7 +32,7 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
         on_chip += usize::from(OnChip::of(g.shape(vars[0]), true, session.device.chip).is_some());
         let y = g.attention(vars[0], scale)?;
         let product = g.mul(y, vars[1])?;
-        let product = g.cast(product, Precision::Full)?;
+        let product = g.cast(product, Storage::Full)?;
         let loss = g.sum(product)?;
         // Each of the three is judged by itself.
         let gradient = g.gradients(loss, &vars[..1])?[0];
@@ -42,9 +43,9 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
         outputs.push(y);
         let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
         let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
-        let mut device = Executor::new(session, &g, &outputs, &on_device, Numbers::Bf16, 0)?;
+        let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::Bf16, 0)?;
         for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {
-            let values = exact::values(&g, var, purpose, Numbers::Bf16);
+            let values = exact::values(&g, var, purpose, Precision::Bf16);
             host.set(name, &values)?;
             device.set(name, &values)?;
         }

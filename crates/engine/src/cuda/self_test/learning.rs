@@ -1,11 +1,12 @@
 //! Training on the GPU: the same bits every time and across a resume, whole batches and parts of them, losses that are
 //! not finite.
 
-use crate::cuda::{Numbers, Session};
+use crate::Precision;
+use crate::cuda::Session;
 use crate::device::{Device, Learner, Objective};
 use crate::op::{Mask, NormOptions, Window};
 use crate::optim::{Adam, AdamConfig};
-use crate::{Graph, Init, Params, Precision, Result};
+use crate::{Graph, Init, Params, Result, Storage};
 use std::sync::Arc;
 
 /// A small network with everything that training touches: convolutions, joined weights, a norm with dropout, a bias, noise.
@@ -20,11 +21,11 @@ fn learner(
     g.recompute(recompute);
     let input = g.input("x", [batch, 8, 8, 8])?;
     let t = g.random_uniform([batch], 1)?;
-    let x = g.cast(input, Precision::Half)?;
+    let x = g.cast(input, Storage::Half)?;
     let (mut weights, mut biases) = (Vec::new(), Vec::new());
     for (name, filters) in [("a", 8), ("b", 24)] {
         let weight = g.param(&format!("w0{name}"), [filters, 3, 3, 8], Init::Uniform { bound: 0.2 })?;
-        let weight = g.cast(weight, Precision::Half)?;
+        let weight = g.cast(weight, Storage::Half)?;
         weights.push(g.reshape(weight, [filters * 72])?);
         biases.push(g.param(&format!("b0{name}"), [filters], Init::Constant(0.0))?);
     }
@@ -39,7 +40,7 @@ fn learner(
     let both = g.concat(&[n, joined])?;
     let w1 = g.param("w1", [8, 3, 3, 64], Init::Uniform { bound: 0.1 })?;
     let out = g.conv2d(both, w1, None, Window::same(3))?;
-    let out = g.cast(out, Precision::Full)?;
+    let out = g.cast(out, Storage::Full)?;
     let away = g.sub(out, input)?;
     let squares = g.square(away)?;
     let losses = g.sum_axes(squares, 1..4)?;
@@ -61,7 +62,7 @@ fn learner(
         (params, adam)
     });
     let objective = Objective { loss, losses, times: t, gradients: &gradients };
-    Learner::new(&Device::Cuda(session.clone()), &g, objective, params, adam, Numbers::Bf16, 7, parts)
+    Learner::new(&Device::Cuda(session.clone()), &g, objective, params, adam, Precision::Bf16, 7, parts)
 }
 
 /// Images of a run; each run has others.

@@ -23,7 +23,7 @@ pub use preview::PreviewSection;
 pub use prior::PriorSection;
 pub use sample::{Grid, SampleSection, Weights};
 pub use schedule::{KnotMethod, MATCHED_KNOTS, ScheduleSection};
-pub use train::{TrainPrecision, TrainSection};
+pub use train::TrainSection;
 
 pub(super) use objective::{ObjectiveSection, read as read_objective, write as write_objective};
 

@@ -4,18 +4,10 @@ use super::UNLIMITED;
 use crate::recipe::keys::{Flag, Number, NumberOrOff, Numbers, Size, TextOrOff, Whole, Word, section};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::Writer;
+use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
 
-/// The numbers of the network's activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrainPrecision {
-    /// 32-bit floats.
-    F32,
-    /// bfloat16 activations where the device has them; weights and sums stay f32.
-    Bf16,
-}
-
-const PRECISIONS: [(&str, TrainPrecision); 2] = [("f32", TrainPrecision::F32), ("bf16", TrainPrecision::Bf16)];
+const PRECISIONS: [(&str, Precision); 2] = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
 
 section! {
     /// `[train]`. Defaults are the paper's.
@@ -26,7 +18,7 @@ section! {
         accumulate: usize = 1, Size(1..=65_536), "parts in which a batch is computed, each a whole fraction of it";
         recompute: bool = false, Flag(), "compute cheap results again for the gradients: the same result in less memory, slower", unless_default;
         stratified: bool = false, Flag(), "draw one time in each of as many equal parts of [0, 1] as there are images in a part of the batch", unless_default;
-        precision: TrainPrecision = TrainPrecision::Bf16, Word(&PRECISIONS), "of the activations; processors compute bf16 as f32";
+        precision: Precision = Precision::Bf16, Word(&PRECISIONS), "of the activations; processors compute bf16 as f32";
         rate: f64 = AdamConfig::default().rate, Number(Range::Positive), "learning rate after warm-up";
         beta1: f64 = AdamConfig::default().beta1, Number(Range::BelowOne), "of Adam";
         beta2: f64 = AdamConfig::default().beta2, Number(Range::BelowOne), "of Adam";

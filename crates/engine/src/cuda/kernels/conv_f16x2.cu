@@ -6,7 +6,7 @@
 
 #if __CUDA_ARCH__ >= 800
 // Two numbers as their first halves (x) and second halves (y). Beyond 65504 the halves are infinite and the sum NaN.
-__device__ __forceinline__ uint2 split2(float a, float b) {
+__device__ __forceinline__ uint2 f16x2(float a, float b) {
     uint2 out;
     asm("{ .reg .b16 p, q; .reg .f32 u, v;\n"
         "cvt.rn.f16x2.f32 %0, %3, %2;\n"
@@ -33,20 +33,20 @@ __device__ __forceinline__ void fetch16(u32 to, const void* from, bool there) {
 }
 #else
 // Never launched on such GPUs.
-__device__ uint2 split2(float, float) { return make_uint2(0, 0); }
+__device__ uint2 f16x2(float, float) { return make_uint2(0, 0); }
 __device__ void multiply(float (&)[4], const u32 (&)[4], u32, u32) {}
 __device__ void fetch16(u32, const void*, bool) {}
 #endif
 
-// Weights are scaled so that their second halves are normal numbers too; 1 / SPLIT_SCALE is exact.
-#define SPLIT_SCALE 64.0f
+// Weights are scaled so that their second halves are normal numbers too; 1 / F16X2_SCALE is exact.
+#define F16X2_SCALE 64.0f
 
 // Four weights as four first halves and four second halves: what the kernel below takes for w.
-extern "C" __global__ void split_weights(uint4* out, const float4* w, i64 fours) {
+extern "C" __global__ void f16x2_weights(uint4* out, const float4* w, i64 fours) {
     await_previous();
     FOR_EACH(i, fours) {
         float4 v = w[i];
-        uint2 a = split2(SPLIT_SCALE * v.x, SPLIT_SCALE * v.y), b = split2(SPLIT_SCALE * v.z, SPLIT_SCALE * v.w);
+        uint2 a = f16x2(F16X2_SCALE * v.x, F16X2_SCALE * v.y), b = f16x2(F16X2_SCALE * v.z, F16X2_SCALE * v.w);
         out[i] = make_uint4(a.x, b.x, a.y, b.y);
     }
 }
@@ -54,7 +54,7 @@ extern "C" __global__ void split_weights(uint4* out, const float4* w, i64 fours)
 // Along a sum of 16, a thread's share is four neighbours instead of the two pairs that the instruction means: the order
 // of a sum is free if both factors have the same.
 template <int NT>
-__device__ void split_conv(float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width,
+__device__ void conv_f16x2(float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width,
                            int channels, int out_height, int out_width, int filters, int rows, int columns, int stride_y,
                            int stride_x, int pad_y, int pad_x, int relu) {
     // Two steps on their way hide the memory's delay; more would take from the first cache.
@@ -124,7 +124,7 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             float4 v = image[slot][(warp * 32 + 8 * i + group) * 4 + part];
-            uint2 a = split2(v.x, v.y), b = split2(v.z, v.w);
+            uint2 a = f16x2(v.x, v.y), b = f16x2(v.z, v.w);
             high[i / 2][i % 2] = a.x, low[i / 2][i % 2] = a.y;
             high[i / 2][2 + i % 2] = b.x, low[i / 2][2 + i % 2] = b.y;
         }
@@ -157,7 +157,7 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
             float v[2];
 #pragma unroll
             for (int k = 0; k < 2; k++) {
-                v[k] = sum[i / 2][j][i % 2 * 2 + k] * (1.0f / SPLIT_SCALE) + (bias ? bias[filter + k] : 0.0f);
+                v[k] = sum[i / 2][j][i % 2 * 2 + k] * (1.0f / F16X2_SCALE) + (bias ? bias[filter + k] : 0.0f);
                 if (relu && v[k] < 0.0f) v[k] = 0.0f;
             }
             *(float2*)(y + (i64)pixel * filters + filter) = make_float2(v[0], v[1]);
@@ -165,12 +165,12 @@ __device__ void split_conv(float* y, const float* x, const uint4* w, const float
     }
 }
 #define SPLIT_CONV(NT)                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(128) split_conv_##NT(                                                 \
+    extern "C" __global__ void __launch_bounds__(128) conv_f16x2_##NT(                                                 \
         float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width, int channels,  \
         int out_height, int out_width, int filters, int rows, int columns, int stride_y, int stride_x, int pad_y,      \
         int pad_x, int relu) {                                                                                         \
         await_previous();                                                                                              \
-        split_conv<NT>(y, x, w, bias, pixels, height, width, channels, out_height, out_width, filters, rows, columns,  \
+        conv_f16x2<NT>(y, x, w, bias, pixels, height, width, channels, out_height, out_width, filters, rows, columns,  \
                        stride_y, stride_x, pad_y, pad_x, relu);                                                        \
     }
 SPLIT_CONV(4) SPLIT_CONV(6) SPLIT_CONV(8) SPLIT_CONV(12)

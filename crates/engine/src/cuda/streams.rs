@@ -1,8 +1,10 @@
-//! What runs beside the rest: weight gradients, which nobody waits for, and small operations, whose cost is their launch.
+//! The second stream: weight gradients, on which nothing depends before the update, and small operations, whose cost is their
+//! launch.
 
 use super::driver::Event;
+use super::launch_batching::batchable_steps;
 use super::lower::{Command, Lowering};
-use super::together::run_of_alike;
+use super::select::Selected;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::renames;
@@ -10,13 +12,13 @@ use crate::{Graph, Node, Var};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Weight gradients that go to the second stream together: a fork costs the first one something.
-const TOGETHER: usize = 3;
+/// Weight gradients per fork to the second stream: a fork delays the first one.
+const GRADIENTS_PER_FORK: usize = 3;
 /// Elements below which an operation is small.
 pub(super) const SMALL: usize = 1 << 18;
 
 /// Whether an operation goes to the second stream.
-pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
+pub(super) fn runs_on_second_stream(node: &Node, graph: &Graph) -> bool {
     let largest = |vars: &[Var]| vars.iter().map(|&v| graph.shape(v).numel()).max().unwrap_or(0);
     match &node.op {
         Op::Conv2dWeightGradient(_) => true,
@@ -25,14 +27,14 @@ pub(super) fn runs_aside(node: &Node, graph: &Graph) -> bool {
         Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::SliceChannels(_) | Op::Unary(_) | Op::UnaryGradient(_) => {
             largest(&node.inputs).max(largest(&node.outputs)) <= SMALL
         }
-        // Joined parameters, and parts of an embedding.
+        // Concatenated parameters, and parts of an embedding.
         Op::Concat(_) => graph.shape(node.outputs[0]).len() <= 2 && largest(&node.outputs) <= SMALL,
         _ => false,
     }
 }
 
 /// Whether an output is written on the second stream by an operation of the first: sums per channel of a norm's gradient.
-pub(super) fn ends_aside(node: &Node, graph: &Graph, output: Var) -> bool {
+pub(super) fn ends_on_second_stream(node: &Node, graph: &Graph, output: Var) -> bool {
     sums_of_norm(&node.op, &node.inputs, graph, output)
 }
 
@@ -41,68 +43,72 @@ fn sums_of_norm(op: &Op, inputs: &[Var], graph: &Graph, output: Var) -> bool {
     matches!(op, Op::GroupNormGradient(_)) && Some(graph.shape(output).numel()) == channels(inputs[3])
 }
 
-/// Moves small operations to where their inputs are ready, but those that the first convolution does not wait for behind it:
-/// before it they would be in its way. Those that only others like them, or nobody, wait for go to where all products among
-/// these are ready. Alike ones follow each other, so that they can be launched together.
-pub(super) fn gather(nodes: &mut Vec<Node>, graph: &Graph) {
-    // Large ones stay behind the gradients that others wait for.
+/// Moves small operations to where their inputs are ready, but those on which the first convolution does not depend behind
+/// it, where they do not delay it. Those on which only such operations depend are deferred until all products among them are
+/// ready. Operations of one kind follow each other, so that they can be batched.
+pub(super) fn gather(nodes: &mut Vec<Selected>, graph: &Graph) {
+    // Large ones stay behind the gradients on which others depend.
     let large = |node: &Node| {
         matches!(node.op, Op::Conv2dWeightGradient(_)) || matches!(&node.op, Op::Sum(op) if op.axes == (0..3))
     };
-    let moves = |node: &Node| runs_aside(node, graph) && !large(node) || renames(node, graph);
+    let moves =
+        |selected: &Selected| selected.second_stream && !large(&selected.node) || renames(&selected.node, graph);
     let mut waited_for = vec![false; graph.tensor_count()];
-    let mut patient = vec![false; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().rev() {
-        patient[index] = moves(node) && node.outputs.iter().all(|v| !waited_for[v.index()]);
-        if !patient[index] {
+    let mut deferrable = vec![false; nodes.len()];
+    for (index, selected) in nodes.iter().enumerate().rev() {
+        let node = &selected.node;
+        deferrable[index] = moves(selected) && node.outputs.iter().all(|v| !waited_for[v.index()]);
+        if !deferrable[index] {
             node.inputs.iter().for_each(|v| waited_for[v.index()] = true);
         }
     }
-    let first = nodes.iter().position(|node| matches!(node.op, Op::Conv2d(_))).unwrap_or(0);
-    let mut urgent = vec![false; graph.tensor_count()];
+    let first = nodes.iter().position(|selected| matches!(selected.node.op, Op::Conv2d(_))).unwrap_or(0);
+    let mut needed_first = vec![false; graph.tensor_count()];
     let mut later = vec![true; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().take(first + 1).rev() {
-        later[index] = moves(node) && node.outputs.iter().all(|v| !urgent[v.index()]);
+    for (index, selected) in nodes.iter().enumerate().take(first + 1).rev() {
+        let node = &selected.node;
+        later[index] = moves(selected) && node.outputs.iter().all(|v| !needed_first[v.index()]);
         if !later[index] {
-            node.inputs.iter().for_each(|v| urgent[v.index()] = true);
+            node.inputs.iter().for_each(|v| needed_first[v.index()] = true);
         }
     }
-    // Where each node goes, and how many moved ones come before it there; patient ones not before `earliest`.
+    // Where each node goes, and how many moved ones come before it there; deferrable ones not before `earliest`.
     let places = |earliest: usize| {
         let mut made_at = vec![(0, 0); graph.tensor_count()];
         let mut places = Vec::new();
-        for (index, node) in nodes.iter().enumerate() {
+        for (index, selected) in nodes.iter().enumerate() {
+            let node = &selected.node;
             let ready = node.inputs.iter().map(|v| made_at[v.index()]).max().unwrap_or((0, 0));
             let ready = if later[index] { ready.max((first, 0)) } else { ready };
-            let ready = if patient[index] { ready.max((earliest, 0)) } else { ready };
-            let place = if moves(node) { (ready.0, ready.1 + 1) } else { (index, 0) };
+            let ready = if deferrable[index] { ready.max((earliest, 0)) } else { ready };
+            let place = if moves(selected) { (ready.0, ready.1 + 1) } else { (index, 0) };
             node.outputs.iter().for_each(|v| made_at[v.index()] = place);
             places.push(place);
         }
         places
     };
-    let products = (0..nodes.len()).filter(|&index| patient[index] && matches!(nodes[index].op, Op::Matmul(_)));
+    let products = (0..nodes.len()).filter(|&index| deferrable[index] && matches!(nodes[index].node.op, Op::Matmul(_)));
     let ready = places(0);
     let together = products.map(|index| ready[index].0).max().unwrap_or(0);
-    let alike = |node: &Node| (node.op.name(), graph.shape(node.outputs[0]).numel());
+    let alike = |selected: &Selected| (selected.node.op.name(), graph.shape(selected.node.outputs[0]).numel());
     let places = places(together).into_iter().zip(nodes.iter().map(alike));
     let mut keyed: Vec<_> = places.zip(0..).collect();
     keyed.sort_unstable();
-    let mut taken: Vec<Option<Node>> = nodes.drain(..).map(Some).collect();
+    let mut taken: Vec<Option<Selected>> = nodes.drain(..).map(Some).collect();
     nodes.extend(keyed.into_iter().filter_map(|(_, index): (_, usize)| taken[index].take()));
 }
 
-/// What goes to the second stream.
+/// The second stream's work.
 #[derive(Default)]
-struct Aside {
-    /// Weight gradients that wait for others to go with them, by step.
+struct SecondStream {
+    /// Weight gradients held back for a common fork, by step.
     held: Vec<(usize, Vec<Command>)>,
-    /// What went there and nobody has waited for yet: its first step, where it ends.
+    /// Work that no join has waited for yet: its first step, and the command at its end.
     pending: Vec<(usize, usize)>,
 }
 
-impl Aside {
-    /// Sends what was held, and then the `commands` of a step; tells where the commands of each are.
+impl SecondStream {
+    /// Forks, and enqueues what was held back and then the `commands` of a step; returns where the commands of each are.
     fn send(&mut self, lowering: &mut Lowering, index: usize, commands: Vec<Command>) -> Result<Places> {
         let first = self.held.first().map_or(index, |held| held.0);
         let mut places = Vec::new();
@@ -132,34 +138,34 @@ impl Aside {
 /// Steps and where their commands are.
 type Places = Vec<(usize, Range<usize>)>;
 
-/// Lowers every step, with forks and joins; tells where each one's commands are.
+/// Lowers every step, with forks and joins; returns where the commands of each are.
 pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
     let (plan, graph) = (lowering.plan, lowering.graph);
     let steps = plan.steps();
     let mut places = Places::new();
-    let mut aside = Aside::default();
+    let mut second_stream = SecondStream::default();
     let mut made_by: HashMap<usize, usize> = HashMap::new();
-    // Sums of norms' gradients, which nobody reads before the end.
+    // Sums of norms' gradients that no step reads.
     let mut sums = Vec::new();
     let read: HashSet<usize> = steps.iter().flat_map(|step| &step.inputs).map(|&v| plan.root(v)).collect();
     let mut index = 0;
     while index < steps.len() {
-        let run = &steps[index..index + run_of_alike(plan, index)];
+        let run = &steps[index..index + batchable_steps(plan, index)];
         let step = &run[0];
-        // The latest step aside that must be done: it is late, or its result is read here.
+        // The latest step of the second stream to wait for: its leeway is over, or its result is read here.
         let needed = step.inputs.iter().filter_map(|&v| made_by.get(&plan.root(v)).copied()).max();
-        let wanted = if step.aside { None } else { needed };
+        let wanted = if step.second_stream { None } else { needed };
         if let Some(due) = wanted.max(plan.due(index)) {
-            places.extend(aside.join(lowering, due)?);
+            places.extend(second_stream.join(lowering, due)?);
         }
         let begin = lowering.commands.len();
         for step in run {
             lowering.lower(step)?;
         }
-        // Unless a step is several commands, of which the second needs the first.
+        // Not if a step is several commands, which depend on each other.
         if run.len() > 1 && lowering.commands.len() - begin == run.len() {
             let commands = lowering.commands.drain(begin..).collect();
-            let commands = lowering.together(commands)?;
+            let commands = lowering.batch(commands)?;
             lowering.commands.extend(commands);
         }
         let mut later = std::mem::take(&mut lowering.later);
@@ -168,31 +174,31 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
         if ends.iter().all(|&v| plan.outputs().contains(&v) && !read.contains(&plan.root(v))) {
             sums.append(&mut later);
         }
-        let ends_aside = !later.is_empty();
-        if step.aside {
+        let ends_on_second_stream = !later.is_empty();
+        if step.second_stream {
             let commands = lowering.commands.drain(begin..).collect();
-            if matches!(step.op, Op::Conv2dWeightGradient(_)) && aside.held.len() + 1 < TOGETHER {
-                aside.held.push((index, commands));
+            if matches!(step.op, Op::Conv2dWeightGradient(_)) && second_stream.held.len() + 1 < GRADIENTS_PER_FORK {
+                second_stream.held.push((index, commands));
             } else {
-                places.extend(aside.send(lowering, index, commands)?);
+                places.extend(second_stream.send(lowering, index, commands)?);
             }
         } else {
             places.push((index, begin..lowering.commands.len()));
         }
-        if ends_aside {
-            places.extend(aside.send(lowering, index, later)?);
+        if ends_on_second_stream {
+            places.extend(second_stream.send(lowering, index, later)?);
         }
         let written = run.iter().flat_map(|step| &step.outputs);
-        for var in written.filter(|var| step.aside || ends_aside && ends.contains(var)) {
+        for var in written.filter(|var| step.second_stream || ends_on_second_stream && ends.contains(var)) {
             made_by.insert(plan.root(*var), index);
         }
         index += run.len();
     }
     if !sums.is_empty() {
-        let sums = lowering.together(sums)?;
-        places.extend(aside.send(lowering, index, sums)?);
+        let sums = lowering.batch(sums)?;
+        places.extend(second_stream.send(lowering, index, sums)?);
     }
-    places.extend(aside.join(lowering, index)?);
+    places.extend(second_stream.join(lowering, index)?);
     let mut ranges = vec![0..0; steps.len()];
     for (step, range) in places {
         match ranges.get_mut(step) {
@@ -206,14 +212,15 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{Chip, Numbers, outline};
+    use crate::Precision;
+    use crate::cuda::{Chip, outline};
     use crate::op::Window;
-    use crate::{Init, Precision};
+    use crate::{Init, Storage};
 
     #[test]
     fn what_the_first_convolution_does_not_wait_for_comes_behind_it() -> Result<()> {
         let mut g = Graph::new();
-        // The image is scaled by a number of its own; the embedding is for later.
+        // Every image is scaled by its own factor; the embedding is used later.
         let (image, time) = (g.input("image", [4, 64, 64, 8])?, g.input("time", [4, 1])?);
         let factor = g.square(time)?;
         let factor = g.reshape(factor, [4, 1, 1, 1])?;
@@ -222,12 +229,12 @@ mod tests {
         let embedding = g.concat(&[grown, time])?;
         let weight = g.param("weight", [16, 3, 3, 8], Init::Constant(0.1))?;
         let matrix = g.param("matrix", [16, 2], Init::Constant(0.1))?;
-        let x = g.cast(x, Precision::Half)?;
+        let x = g.cast(x, Storage::Half)?;
         let y = g.conv2d(x, weight, None, Window::same(3))?;
         let shift = g.linear(embedding, matrix, None)?;
         let shift = g.reshape(shift, [4, 1, 1, 16])?;
         let y = g.add(y, shift)?;
-        let plan = outline(&g, &[y], Numbers::Bf16, Chip::HOPPER)?;
+        let plan = outline(&g, &[y], Precision::Bf16, Chip::HOPPER)?;
         let names: Vec<_> = plan.steps().iter().map(|step| step.op.name()).collect();
         assert_eq!(names, ["unary", "binary", "cast", "conv2d", "unary", "concat", "matmul", "binary"]);
         Ok(())

@@ -1,7 +1,8 @@
 //! Convolutions in bf16 with what follows them, large enough to be fused where that is faster.
 
 use super::exact;
-use crate::cuda::{Numbers, Session};
+use crate::Precision;
+use crate::cuda::Session;
 use crate::op::Window;
 use crate::{Graph, Result};
 use std::f64::consts::FRAC_1_SQRT_2;
@@ -38,7 +39,7 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
         } else {
             g.conv2d(x, w, Some(b), window)?
         };
-        worst = worst.max(exact::error(session, &g, &[y], Numbers::Bf16)?);
+        worst = worst.max(exact::error(session, &g, &[y], Precision::Bf16)?);
     }
     Ok((worst, session.lock().cudnn.fused() - before))
 }

@@ -1,7 +1,8 @@
 //! Rectified convolutions of every shape that the kernels in halves tell apart.
 
 use super::exact;
-use crate::cuda::{Numbers, Session};
+use crate::Precision;
+use crate::cuda::Session;
 use crate::op::Window;
 use crate::{Graph, Result};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const CASES: [Case; 8] = [
 ];
 
 /// The worst relative error over all cases, with and without bias and rectifier.
-pub(super) fn difference(session: &Arc<Session>, numbers: Numbers) -> Result<f64> {
+pub(super) fn difference(session: &Arc<Session>, precision: Precision) -> Result<f64> {
     let mut worst: f64 = 0.0;
     for (image, weight, stride, pad) in CASES {
         let mut g = Graph::new();
@@ -38,7 +39,7 @@ pub(super) fn difference(session: &Arc<Session>, numbers: Numbers) -> Result<f64
         let biased = g.conv2d(vars[0], vars[1], Some(vars[2]), window)?;
         let rectified = g.relu(biased)?;
         let outputs = [plain, rectified];
-        worst = worst.max(exact::error(session, &g, &outputs, numbers)?);
+        worst = worst.max(exact::error(session, &g, &outputs, precision)?);
     }
     Ok(worst)
 }

@@ -3,7 +3,7 @@
 // in registers. The blocks of one image and slice, if there are several, are a cluster and share their sums.
 
 template <int R, int SLICE>
-__device__ __forceinline__ void norm_resident(bf16* y, float* means, float* inverses, u8* bits, const bf16* x,
+__device__ __forceinline__ void group_norm_one_pass(bf16* y, float* means, float* inverses, u8* bits, const bf16* x,
                                               const float* gamma, const float* beta, const float* shift,
                                               NormSizes size, float epsilon, int silu, Mask mask, int x_pitch) {
     extern __shared__ float shared[];
@@ -100,7 +100,7 @@ __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch
 
 // With ADDS there are addends and perhaps sums of the result, else perhaps a shift and its gradient.
 template <int R, int SLICE, int ADDS>
-__device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, int split, float* dshift,
+__device__ __forceinline__ void group_norm_one_pass_gradient(bf16* dx, bf16* second, int split, float* dshift,
                                                        float* partials, int sums, const float* means,
                                                        const float* inverses, const bf16* dy, const bf16* x, const float* gamma,
                                                        const float* beta, const float* shift, const u8* bits,
@@ -276,7 +276,7 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
         u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, int pitch) {                                \
         await_previous();                                                                                              \
-        norm_resident<R, SLICE>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
+        group_norm_one_pass<R, SLICE>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
                                 NormSizes{pixels, channels, slice, per_group}, epsilon, silu,                          \
                                 Mask{threshold, purpose, kept, seed, step}, pitch);                                    \
     }
@@ -287,18 +287,18 @@ __device__ __forceinline__ void norm_resident_gradient(bf16* dx, bf16* second, i
         const u8* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c,   \
         int pixels, int channels, int slice, int per_group, int silu, float kept, int pitch) {                         \
         await_previous();                                                                                              \
-        norm_resident_gradient<R, SLICE, ADDS>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, \
+        group_norm_one_pass_gradient<R, SLICE, ADDS>(dx, second, split, dshift, partials, sums, mean, inverse, dy, x, gamma, \
                                                beta, shift, bits, Addends{{add_a, add_b, add_c}, {by_a, by_b, by_c}},  \
                                                NormSizes{pixels, channels, slice, per_group}, silu, kept, pitch);      \
     }
 // For any cut.
 #define ANY(R, BLOCKS)                                                                                                 \
-    FORWARD(norm_resident_##R, R, 0, R == 8 ? 3 : 4)                                                                   \
-    GRADIENT(norm_resident_gradient_0_##R, R, 0, 0, BLOCKS)                                                            \
-    GRADIENT(norm_resident_gradient_3_##R, R, 0, 3, BLOCKS)
+    FORWARD(group_norm_one_pass_##R, R, 0, R == 8 ? 3 : 4)                                                                   \
+    GRADIENT(group_norm_one_pass_gradient_0_##R, R, 0, 0, BLOCKS)                                                            \
+    GRADIENT(group_norm_one_pass_gradient_3_##R, R, 0, 3, BLOCKS)
 // For 256 threads, a slice of channels, whole rows of packs, and SiLU.
 #define KNOWN(R, SLICE, BLOCKS)                                                                                        \
-    FORWARD(norm_resident_##R##x##SLICE, R, SLICE, R == 8 ? 3 : 4)                                                     \
-    GRADIENT(norm_resident_gradient_0_##R##x##SLICE, R, SLICE, 0, BLOCKS)                                              \
-    GRADIENT(norm_resident_gradient_1_##R##x##SLICE, R, SLICE, 1, BLOCKS)                                              \
-    GRADIENT(norm_resident_gradient_2_##R##x##SLICE, R, SLICE, 2, BLOCKS)
+    FORWARD(group_norm_one_pass_##R##x##SLICE, R, SLICE, R == 8 ? 3 : 4)                                                     \
+    GRADIENT(group_norm_one_pass_gradient_0_##R##x##SLICE, R, SLICE, 0, BLOCKS)                                              \
+    GRADIENT(group_norm_one_pass_gradient_1_##R##x##SLICE, R, SLICE, 1, BLOCKS)                                              \
+    GRADIENT(group_norm_one_pass_gradient_2_##R##x##SLICE, R, SLICE, 2, BLOCKS)

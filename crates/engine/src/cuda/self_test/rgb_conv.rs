@@ -1,9 +1,10 @@
 //! Convolutions from and to colours, with their gradients.
 
 use super::exact;
-use crate::cuda::{Numbers, Session};
+use crate::Precision;
+use crate::cuda::Session;
 use crate::op::Window;
-use crate::{Graph, Precision, Result};
+use crate::{Graph, Result, Storage};
 use std::sync::Arc;
 
 /// Image, weight, stride, padding, and whether there is a residual and a scale.
@@ -44,11 +45,11 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<f64> {
             g.add(y, r)?
         };
         let product = g.mul(y, d)?;
-        let product = g.cast(product, Precision::Full)?;
+        let product = g.cast(product, Storage::Full)?;
         let loss = g.sum(product)?;
         let mut outputs = g.gradients(loss, &[x, w])?;
         outputs.push(y);
-        worst = worst.max(exact::error(session, &g, &outputs, Numbers::Bf16)?);
+        worst = worst.max(exact::error(session, &g, &outputs, Precision::Bf16)?);
     }
     Ok(worst)
 }

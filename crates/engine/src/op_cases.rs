@@ -2,10 +2,10 @@
 //! every backend, so that an operation cannot be forgotten.
 
 use crate::op::{Align, Mask, NormOptions, Window};
-use crate::{Graph, Precision, Result, Var};
+use crate::{Graph, Result, Storage, Var};
 
 /// A small graph that shows an operation.
-pub struct Example {
+pub struct OpCase {
     /// What it shows.
     pub name: &'static str,
     /// Shapes of the inputs.
@@ -20,20 +20,20 @@ const TAPS: [f64; 4] = [1.0, 3.0, 3.0, 1.0];
 
 /// At least one example of every operation.
 #[rustfmt::skip]
-pub const EXAMPLES: &[Example] = &[
-    Example { name: "conv 3x3 same with bias", inputs: &[&[2, 5, 6, 3], &[9, 3, 3, 3], &[9]], above: -1.0,
+pub const OP_CASES: &[OpCase] = &[
+    OpCase { name: "conv 3x3 same with bias", inputs: &[&[2, 5, 6, 3], &[9, 3, 3, 3], &[9]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], Some(v[2]), Window::same(3)) },
-    Example { name: "conv narrow output", inputs: &[&[1, 4, 5, 20], &[2, 3, 3, 20], &[2]], above: -1.0,
+    OpCase { name: "conv narrow output", inputs: &[&[1, 4, 5, 20], &[2, 3, 3, 20], &[2]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], Some(v[2]), Window::same(3)) },
-    Example { name: "conv 1x1 wide", inputs: &[&[2, 3, 3, 40], &[35, 1, 1, 40]], above: -1.0,
+    OpCase { name: "conv 1x1 wide", inputs: &[&[2, 3, 3, 40], &[35, 1, 1, 40]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], None, Window::same(1)) },
-    Example { name: "conv rectangular, strided, padded", inputs: &[&[2, 9, 8, 2], &[5, 1, 7, 2]], above: -1.0,
+    OpCase { name: "conv rectangular, strided, padded", inputs: &[&[2, 9, 8, 2], &[5, 1, 7, 2]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], None, Window { stride: [2, 3], pad: [0, 3] }) },
-    Example { name: "conv 3x3 stride 2 without padding", inputs: &[&[1, 9, 7, 4], &[6, 3, 3, 4]], above: -1.0,
+    OpCase { name: "conv 3x3 stride 2 without padding", inputs: &[&[1, 9, 7, 4], &[6, 3, 3, 4]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], None, Window::valid(2)) },
-    Example { name: "conv padding larger than the kernel reaches", inputs: &[&[1, 3, 3, 2], &[5, 5, 5, 2]], above: -1.0,
+    OpCase { name: "conv padding larger than the kernel reaches", inputs: &[&[1, 3, 3, 2], &[5, 5, 5, 2]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], None, Window { stride: [1, 1], pad: [4, 2] }) },
-    Example { name: "gradient of the gradient of a convolution", inputs: &[&[1, 4, 4, 2], &[5, 3, 3, 2]], above: -1.0,
+    OpCase { name: "gradient of the gradient of a convolution", inputs: &[&[1, 4, 4, 2], &[5, 3, 3, 2]], above: -1.0,
         build: |g, v| {
             let y = g.conv2d(v[0], v[1], None, Window::same(3))?;
             let square = g.mul(y, y)?;
@@ -43,37 +43,37 @@ pub const EXAMPLES: &[Example] = &[
             let (a, b) = (g.sum(a)?, g.sum(b)?);
             g.add(a, b)
         } },
-    Example { name: "conv with channels in eights", inputs: &[&[2, 8, 8, 16], &[24, 3, 3, 16], &[24]], above: -1.0,
+    OpCase { name: "conv with channels in eights", inputs: &[&[2, 8, 8, 16], &[24, 3, 3, 16], &[24]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], Some(v[2]), Window::same(3)) },
-    Example { name: "group norm and silu, channels in eights", inputs: &[&[2, 4, 4, 32], &[32], &[32]], above: -1.0,
+    OpCase { name: "group norm and silu, channels in eights", inputs: &[&[2, 4, 4, 32], &[32], &[32]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 8, 1e-6, true) },
-    Example { name: "group norm, groups of twelve", inputs: &[&[2, 3, 4, 48], &[48], &[48]], above: -1.0,
+    OpCase { name: "group norm, groups of twelve", inputs: &[&[2, 3, 4, 48], &[48], &[48]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 4, 1e-6, false) },
-    Example { name: "conv by Winograd's tiles, odd sizes", inputs: &[&[2, 5, 7, 24], &[33, 3, 3, 24], &[33]], above: -1.0,
+    OpCase { name: "conv by Winograd's tiles, odd sizes", inputs: &[&[2, 5, 7, 24], &[33, 3, 3, 24], &[33]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], Some(v[2]), Window::same(3)) },
-    Example { name: "conv by Winograd's tiles, padding 0 and 2", inputs: &[&[1, 6, 5, 25], &[24, 3, 3, 25]], above: -1.0,
+    OpCase { name: "conv by Winograd's tiles, padding 0 and 2", inputs: &[&[1, 6, 5, 25], &[24, 3, 3, 25]], above: -1.0,
         build: |g, v| g.conv2d(v[0], v[1], None, Window { stride: [1, 1], pad: [0, 2] }) },
-    Example { name: "residual convolution", inputs: &[&[2, 4, 4, 8], &[16, 3, 3, 8], &[16], &[2, 4, 4, 16]], above: -1.0,
+    OpCase { name: "residual convolution", inputs: &[&[2, 4, 4, 8], &[16, 3, 3, 8], &[16], &[2, 4, 4, 16]], above: -1.0,
         build: |g, v| g.residual_conv2d(v[0], v[1], Some(v[2]), v[3], Window::same(3), 0.7) },
-    Example { name: "group norm of a shifted image, silu, dropout", inputs: &[&[2, 4, 4, 16], &[16], &[16], &[2, 16]],
+    OpCase { name: "group norm of a shifted image, silu, dropout", inputs: &[&[2, 4, 4, 16], &[16], &[16], &[2, 16]],
         above: -1.0,
         build: |g, v| {
             let mask = Some(Mask { rate: 0.2, purpose: 8 });
             g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 4, epsilon: 1e-6, silu: true, mask })
         } },
-    Example { name: "group norm of a large shifted image", inputs: &[&[2, 16, 17, 72], &[72], &[72], &[2, 72]],
+    OpCase { name: "group norm of a large shifted image", inputs: &[&[2, 16, 17, 72], &[72], &[72], &[2, 72]],
         above: -1.0,
         build: |g, v| {
             let mask = Some(Mask { rate: 0.2, purpose: 8 });
             g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 6, epsilon: 1e-6, silu: true, mask })
         } },
-    Example { name: "group norm of a shifted image, odd sizes", inputs: &[&[2, 3, 1, 6], &[6], &[6], &[2, 6]],
+    OpCase { name: "group norm of a shifted image, odd sizes", inputs: &[&[2, 3, 1, 6], &[6], &[6], &[2, 6]],
         above: -1.0,
         build: |g, v| {
             let mask = Some(Mask { rate: 0.2, purpose: 8 });
             g.group_norm_with(v[0], v[1], v[2], Some(v[3]), NormOptions { groups: 2, epsilon: 1e-6, silu: true, mask })
         } },
-    Example { name: "group norm beside a shortcut, after a convolution",
+    OpCase { name: "group norm beside a shortcut, after a convolution",
         inputs: &[&[3, 4, 4, 8], &[16, 3, 3, 8], &[16], &[16], &[16], &[3, 4, 4, 16]], above: -1.0,
         build: |g, v| {
             let x = g.conv2d(v[0], v[1], Some(v[2]), Window::same(3))?;
@@ -82,7 +82,7 @@ pub const EXAMPLES: &[Example] = &[
             let beside = g.mul(x, v[5])?;
             g.add(y, beside)
         } },
-    Example { name: "group norm of joined channels, groups of twelve",
+    OpCase { name: "group norm of joined channels, groups of twelve",
         inputs: &[&[3, 8, 8, 16], &[3, 8, 8, 32], &[48], &[48], &[3, 48]], above: -1.0,
         build: |g, v| {
             let x = g.concat(&[v[0], v[1]])?;
@@ -91,7 +91,7 @@ pub const EXAMPLES: &[Example] = &[
             let y = g.group_norm_with(x, v[2], v[3], Some(v[4]), options)?;
             g.add_scaled(x, y, 0.7)
         } },
-    Example { name: "channels joined by convolutions, beside other readers",
+    OpCase { name: "channels joined by convolutions, beside other readers",
         inputs: &[&[3, 8, 8, 8], &[32, 3, 3, 8], &[32], &[32, 1, 1, 32], &[16, 1, 1, 32], &[48], &[8, 1, 1, 48]],
         above: -1.0,
         build: |g, v| {
@@ -108,18 +108,18 @@ pub const EXAMPLES: &[Example] = &[
             let x = g.conv2d(x, v[6], None, Window::same(1))?;
             g.residual_conv2d(y, v[6], None, x, Window::same(1), 0.7)
         } },
-    Example { name: "group norm of an image in several parts", inputs: &[&[2, 32, 64, 32], &[32], &[32], &[2, 32]],
+    OpCase { name: "group norm of an image in several parts", inputs: &[&[2, 32, 64, 32], &[32], &[32], &[2, 32]],
         above: -1.0,
         build: |g, v| {
             let mask = Some(Mask { rate: 0.2, purpose: 9 });
             let options = NormOptions { groups: 8, epsilon: 1e-6, silu: true, mask };
             g.group_norm_with(v[0], v[1], v[2], Some(v[3]), options)
         } },
-    Example { name: "group norm", inputs: &[&[2, 3, 3, 8], &[8], &[8]], above: -1.0,
+    OpCase { name: "group norm", inputs: &[&[2, 3, 3, 8], &[8], &[8]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 4, 1e-6, false) },
-    Example { name: "group norm with silu", inputs: &[&[2, 3, 2, 12], &[12], &[12]], above: -1.0,
+    OpCase { name: "group norm with silu", inputs: &[&[2, 3, 2, 12], &[12], &[12]], above: -1.0,
         build: |g, v| g.group_norm(v[0], v[1], v[2], 3, 1e-6, true) },
-    Example { name: "conv with joined filters",
+    OpCase { name: "conv with joined filters",
         inputs: &[&[2, 3, 4, 8], &[8, 1, 1, 8], &[12, 1, 1, 8], &[12, 1, 1, 8], &[8], &[12], &[12]], above: -1.0,
         build: |g, v| {
             let rows = [g.reshape(v[1], [64])?, g.reshape(v[2], [96])?, g.reshape(v[3], [96])?];
@@ -128,69 +128,69 @@ pub const EXAMPLES: &[Example] = &[
             let bias = g.concat(&v[4..])?;
             g.conv2d(v[0], weight, Some(bias), Window::same(1))
         } },
-    Example { name: "attention", inputs: &[&[2, 5, 18]], above: -2.0, build: |g, v| g.attention(v[0], 0.7) },
-    Example { name: "linear", inputs: &[&[9, 5], &[7, 5], &[7]], above: -1.0,
+    OpCase { name: "attention", inputs: &[&[2, 5, 18]], above: -2.0, build: |g, v| g.attention(v[0], 0.7) },
+    OpCase { name: "linear", inputs: &[&[9, 5], &[7, 5], &[7]], above: -1.0,
         build: |g, v| g.linear(v[0], v[1], Some(v[2])) },
-    Example { name: "matmul", inputs: &[&[3, 4, 5], &[3, 5, 2]], above: -1.0,
+    OpCase { name: "matmul", inputs: &[&[3, 4, 5], &[3, 5, 2]], above: -1.0,
         build: |g, v| g.matmul(v[0], v[1], [false, false]) },
-    Example { name: "matmul, left transposed", inputs: &[&[2, 5, 4], &[2, 5, 3]], above: -1.0,
+    OpCase { name: "matmul, left transposed", inputs: &[&[2, 5, 4], &[2, 5, 3]], above: -1.0,
         build: |g, v| g.matmul(v[0], v[1], [true, false]) },
-    Example { name: "matmul, both transposed", inputs: &[&[5, 4], &[3, 5]], above: -1.0,
+    OpCase { name: "matmul, both transposed", inputs: &[&[5, 4], &[3, 5]], above: -1.0,
         build: |g, v| g.matmul(v[0], v[1], [true, true]) },
-    Example { name: "matmul with repeated batches", inputs: &[&[2, 1, 3, 4], &[1, 3, 4, 5]], above: -1.0,
+    OpCase { name: "matmul with repeated batches", inputs: &[&[2, 1, 3, 4], &[1, 3, 4, 5]], above: -1.0,
         build: |g, v| g.matmul(v[0], v[1], [false, false]) },
-    Example { name: "A X B^T per sample", inputs: &[&[2, 4, 5, 3], &[2, 6, 4], &[2, 3, 5]], above: -1.0,
+    OpCase { name: "A X B^T per sample", inputs: &[&[2, 4, 5, 3], &[2, 6, 4], &[2, 3, 5]], above: -1.0,
         build: |g, v| g.separable(v[0], v[1], v[2]) },
-    Example { name: "A X B^T shared", inputs: &[&[2, 4, 5, 3], &[1, 4, 4], &[1, 5, 5]], above: -1.0,
+    OpCase { name: "A X B^T shared", inputs: &[&[2, 4, 5, 3], &[1, 4, 4], &[1, 5, 5]], above: -1.0,
         build: |g, v| g.separable(v[0], v[1], v[2]) },
-    Example { name: "A X B^T of many samples", inputs: &[&[33, 3, 5, 2], &[33, 6, 3], &[33, 2, 5]], above: -1.0,
+    OpCase { name: "A X B^T of many samples", inputs: &[&[33, 3, 5, 2], &[33, 6, 3], &[33, 2, 5]], above: -1.0,
         build: |g, v| g.separable(v[0], v[1], v[2]) },
-    Example { name: "many products, both transposed", inputs: &[&[40, 3, 5], &[40, 2, 3]], above: -1.0,
+    OpCase { name: "many products, both transposed", inputs: &[&[40, 3, 5], &[40, 2, 3]], above: -1.0,
         build: |g, v| g.matmul(v[0], v[1], [true, true]) },
-    Example { name: "channel mix", inputs: &[&[2, 3, 2, 3], &[2, 4, 3]], above: -1.0,
+    OpCase { name: "channel mix", inputs: &[&[2, 3, 2, 3], &[2, 4, 3]], above: -1.0,
         build: |g, v| g.channel_mix(v[0], v[1]) },
-    Example { name: "diagonal with repeated channels", inputs: &[&[2, 3, 4, 3], &[2, 3, 4, 1]], above: -1.0,
+    OpCase { name: "diagonal with repeated channels", inputs: &[&[2, 3, 4, 3], &[2, 3, 4, 1]], above: -1.0,
         build: |g, v| g.mul(v[0], v[1]) },
-    Example { name: "scale per sample", inputs: &[&[3, 2, 2, 2], &[3, 1, 1, 1]], above: -1.0,
+    OpCase { name: "scale per sample", inputs: &[&[3, 2, 2, 2], &[3, 1, 1, 1]], above: -1.0,
         build: |g, v| g.mul(v[0], v[1]) },
-    Example { name: "sum with a repeated vector", inputs: &[&[2, 3, 3, 4], &[2, 1, 1, 4]], above: -1.0,
+    OpCase { name: "sum with a repeated vector", inputs: &[&[2, 3, 3, 4], &[2, 1, 1, 4]], above: -1.0,
         build: |g, v| g.add(v[0], v[1]) },
-    Example { name: "linear combination", inputs: &[&[3, 4], &[3, 4], &[3, 4]], above: -1.0,
+    OpCase { name: "linear combination", inputs: &[&[3, 4], &[3, 4], &[3, 4]], above: -1.0,
         build: |g, v| g.combine(&[(0.5, v[0]), (-2.0, v[1]), (0.5, v[2])]) },
-    Example { name: "a tensor used three times", inputs: &[&[3, 4]], above: -1.0,
+    OpCase { name: "a tensor used three times", inputs: &[&[3, 4]], above: -1.0,
         build: |g, v| { let y = g.mul(v[0], v[0])?; g.combine(&[(1.0, y), (2.0, v[0]), (2.0, v[0])]) } },
-    Example { name: "concat and slice", inputs: &[&[2, 3, 2], &[2, 3, 4]], above: -1.0,
+    OpCase { name: "concat and slice", inputs: &[&[2, 3, 2], &[2, 3, 4]], above: -1.0,
         build: |g, v| { let y = g.concat(&[v[0], v[1]])?; g.slice_channels(y, 1, 3) } },
-    Example { name: "dropout", inputs: &[&[3, 50]], above: -1.0, build: |g, v| g.dropout(v[0], 0.3, 5) },
-    Example { name: "noise times a tensor", inputs: &[&[2, 9]], above: -1.0,
+    OpCase { name: "dropout", inputs: &[&[3, 50]], above: -1.0, build: |g, v| g.dropout(v[0], 0.3, 5) },
+    OpCase { name: "noise times a tensor", inputs: &[&[2, 9]], above: -1.0,
         build: |g, v| { let z = g.random_normal([2, 9], 1)?; g.mul(v[0], z) } },
-    Example { name: "sums over any dimensions", inputs: &[&[3, 4, 5]], above: -1.0,
+    OpCase { name: "sums over any dimensions", inputs: &[&[3, 4, 5]], above: -1.0,
         build: |g, v| { let y = g.sum_axes(v[0], 1..2)?; let y = g.mul(y, y)?; g.sum_axes(y, 0..3) } },
-    Example { name: "mean", inputs: &[&[7]], above: -1.0, build: |g, v| { let y = g.square(v[0])?; g.mean(y) } },
-    Example { name: "expand", inputs: &[&[2, 1, 3, 1]], above: -1.0, build: |g, v| g.expand(v[0], [2, 4, 3, 2]) },
-    Example { name: "half precision and back", inputs: &[&[2, 6]], above: -1.0,
+    OpCase { name: "mean", inputs: &[&[7]], above: -1.0, build: |g, v| { let y = g.square(v[0])?; g.mean(y) } },
+    OpCase { name: "expand", inputs: &[&[2, 1, 3, 1]], above: -1.0, build: |g, v| g.expand(v[0], [2, 4, 3, 2]) },
+    OpCase { name: "half precision and back", inputs: &[&[2, 6]], above: -1.0,
         build: |g, v| {
-            let y = g.cast(v[0], Precision::Half)?;
+            let y = g.cast(v[0], Storage::Half)?;
             let y = g.silu(y)?;
-            g.cast(y, Precision::Full)
+            g.cast(y, Storage::Full)
         } },
-    Example { name: "reshape", inputs: &[&[2, 6]], above: -1.0,
+    OpCase { name: "reshape", inputs: &[&[2, 6]], above: -1.0,
         build: |g, v| { let y = g.square(v[0])?; g.reshape(y, [3, 4]) } },
-    Example { name: "FIR down", inputs: &[&[1, 6, 8, 2]], above: -1.0, build: |g, v| g.fir_down(v[0], TAPS) },
-    Example { name: "FIR up", inputs: &[&[1, 3, 4, 2]], above: -1.0, build: |g, v| g.fir_up(v[0], TAPS) },
-    Example { name: "FIR smooth", inputs: &[&[1, 4, 4, 2]], above: -1.0, build: |g, v| g.fir_smooth(v[0], TAPS) },
-    Example { name: "FIR down, channels in eights", inputs: &[&[2, 10, 6, 16]], above: -1.0,
+    OpCase { name: "FIR down", inputs: &[&[1, 6, 8, 2]], above: -1.0, build: |g, v| g.fir_down(v[0], TAPS) },
+    OpCase { name: "FIR up", inputs: &[&[1, 3, 4, 2]], above: -1.0, build: |g, v| g.fir_up(v[0], TAPS) },
+    OpCase { name: "FIR smooth", inputs: &[&[1, 4, 4, 2]], above: -1.0, build: |g, v| g.fir_smooth(v[0], TAPS) },
+    OpCase { name: "FIR down, channels in eights", inputs: &[&[2, 10, 6, 16]], above: -1.0,
         build: |g, v| g.fir_down(v[0], [1.0, 4.0, 3.0, 2.0]) },
-    Example { name: "FIR up, channels in eights", inputs: &[&[2, 5, 3, 16]], above: -1.0,
+    OpCase { name: "FIR up, channels in eights", inputs: &[&[2, 5, 3, 16]], above: -1.0,
         build: |g, v| g.fir_up(v[0], [1.0, 4.0, 3.0, 2.0]) },
-    Example { name: "FIR smooth, channels in eights", inputs: &[&[2, 5, 4, 16]], above: -1.0,
+    OpCase { name: "FIR smooth, channels in eights", inputs: &[&[2, 5, 4, 16]], above: -1.0,
         build: |g, v| g.fir_smooth(v[0], [1.0, 4.0, 3.0, 2.0]) },
-    Example { name: "average pooling", inputs: &[&[1, 5, 7, 2]], above: -1.0,
+    OpCase { name: "average pooling", inputs: &[&[1, 5, 7, 2]], above: -1.0,
         build: |g, v| g.average_pool(v[0], 3, 2, 1, false) },
-    Example { name: "bilinear resize", inputs: &[&[1, 4, 5, 2]], above: -1.0,
+    OpCase { name: "bilinear resize", inputs: &[&[1, 4, 5, 2]], above: -1.0,
         build: |g, v| g.resize_bilinear(v[0], 7, 3, Align::HalfPixel) },
-    Example { name: "max pooling", inputs: &[&[2, 5, 6, 3]], above: -1.0, build: |g, v| g.max_pool(v[0], 3, 2, 1) },
-    Example { name: "interpolation in a table", inputs: &[&[5, 3], &[6]], above: 0.3,
+    OpCase { name: "max pooling", inputs: &[&[2, 5, 6, 3]], above: -1.0, build: |g, v| g.max_pool(v[0], 3, 2, 1) },
+    OpCase { name: "interpolation in a table", inputs: &[&[5, 3], &[6]], above: 0.3,
         build: |g, v| { let at = g.scale(v[1], 1.9)?; g.interpolate(v[0], at) } },
-    Example { name: "sinusoids", inputs: &[&[4], &[1, 3]], above: -1.0, build: |g, v| g.sinusoids(v[0], v[1]) },
+    OpCase { name: "sinusoids", inputs: &[&[4], &[1, 3]], above: -1.0, build: |g, v| g.sinusoids(v[0], v[1]) },
 ];

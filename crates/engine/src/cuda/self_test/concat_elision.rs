@@ -1,7 +1,8 @@
 //! Convolutions in bf16 whose results are parts of joined channels, large enough to be fused with what follows them.
 
 use super::exact;
-use crate::cuda::{Numbers, Session};
+use crate::Precision;
+use crate::cuda::Session;
 use crate::op::Window;
 use crate::{Graph, Result};
 use std::f64::consts::FRAC_1_SQRT_2;
@@ -31,7 +32,7 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<f64> {
         let low = g.conv2d(next, v, Some(c), Window::same(1))?;
         let high = g.conv2d(skip, v, Some(c), Window::same(1))?;
         let outputs = [g.concat(&[low, next])?, g.concat(&[high, skip])?];
-        worst = worst.max(exact::error(session, &g, &outputs, Numbers::Bf16)?);
+        worst = worst.max(exact::error(session, &g, &outputs, Precision::Bf16)?);
     }
     Ok(worst)
 }

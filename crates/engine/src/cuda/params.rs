@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::params::to_bf16;
 use std::sync::Arc;
 
-/// Parameters on the device: f32, and for those that are computed with, a bf16 copy for convolutions.
+/// Parameters on the device in f32, and for weights also a bf16 copy for convolutions.
 pub struct DeviceParams {
     specs: Vec<crate::ParamSpec>,
     values: Buffer,

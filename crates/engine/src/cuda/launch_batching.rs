@@ -1,5 +1,6 @@
-//! Small operations in common launches: alone, each would take the place of a block of something large.
+//! Batches small operations into one launch: alone, each would occupy a multiprocessor that a large kernel could use.
 
+use super::arguments::{ROW, TableArgs};
 use super::cublas::Gemm;
 use super::driver::Launch;
 use super::lower::{Command, Lowering};
@@ -9,22 +10,16 @@ use crate::op::Op;
 use crate::plan::Step;
 use std::collections::HashSet;
 
-/// Kernels that have a form for many launches, which finds the arguments of each in a table.
-const MANY: [&str; 5] =
-    ["binary_float_float_8", "combine_float_8", "combine_float_1", "sum_middle_wide_float", "norm_image_sums"];
-/// Arguments of a launch in the table.
-const WORDS: usize = 16;
-
-/// How many steps from `index` on may be one: aside, alike, and not in need of each other. They are in a row, so that none has
-/// memory that another had before.
-pub(super) fn run_of_alike(plan: &Plan, index: usize) -> usize {
+/// How many steps from `index` on can be one launch: on the second stream, of one kind, and independent of each other. They
+/// are consecutive, so that none reuses memory of another.
+pub(super) fn batchable_steps(plan: &Plan, index: usize) -> usize {
     let steps = &plan.steps()[index..];
     if !matches!(steps[0].op, Op::Matmul(_) | Op::Binary(_) | Op::Combine(_) | Op::Sum(_)) {
         return 1;
     }
     let mut made = HashSet::new();
     let joins = |step: &&Step| {
-        let alike = step.aside && step.op.name() == steps[0].op.name();
+        let alike = step.second_stream && step.op.name() == steps[0].op.name();
         let ready = step.inputs.iter().all(|&v| !made.contains(&plan.root(v)));
         made.extend(step.outputs.iter().map(|&v| plan.root(v)));
         alike && ready
@@ -33,16 +28,16 @@ pub(super) fn run_of_alike(plan: &Plan, index: usize) -> usize {
 }
 
 impl Lowering<'_> {
-    /// Commands that do not need each other, those that are alike made one.
-    pub fn together(&mut self, commands: Vec<Command>) -> Result<Vec<Command>> {
+    /// Batches independent commands of one kind.
+    pub fn batch(&mut self, commands: Vec<Command>) -> Result<Vec<Command>> {
         let (mut launches, mut products, mut made): (Vec<Vec<Launch>>, Vec<Vec<Gemm>>, Vec<Command>) =
             Default::default();
         for command in commands {
             match command {
                 Command::Kernel(launch) => {
                     let same = |l: &Launch| {
-                        (l.function, l.block, l.shared, l.grid[1])
-                            == (launch.function, launch.block, launch.shared, launch.grid[1])
+                        (l.kernel, l.block, l.shared, l.grid[1])
+                            == (launch.kernel, launch.block, launch.shared, launch.grid[1])
                     };
                     match launches.iter_mut().find(|group| same(&group[0])) {
                         Some(group) => group.push(launch),
@@ -66,25 +61,21 @@ impl Lowering<'_> {
     }
 
     fn one_launch(&mut self, group: Vec<Launch>) -> Result<Vec<Command>> {
-        let mut many = None;
-        for name in MANY {
-            if self.kernels.get(name)? == group[0].function {
-                many = Some(self.kernels.get(&format!("{name}_many"))?);
-            }
-        }
         let plain = group.iter().all(|launch| launch.grid[2] == 1 && launch.cluster == 1);
-        let (Some(function), true, true) = (many, plain, group.len() > 1) else {
+        let (Some(many), true, true) = (group[0].kernel.many(), plain, group.len() > 1) else {
             return Ok(group.into_iter().map(Command::Kernel).collect());
         };
         let mut words = Vec::new();
         for launch in &group {
             words.extend(&launch.arguments);
-            words.resize(words.len().next_multiple_of(WORDS), 0);
+            words.resize(words.len().next_multiple_of(ROW), 0);
         }
         let table = self.device.upload(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())?;
-        let across = group.iter().map(|launch| launch.grid[0]).max().unwrap_or(1);
-        let grid = [across, group[0].grid[1], group.len() as u32];
-        let launch = Launch { function, grid, arguments: vec![table.address], ..group[0].clone() };
+        let across = group.iter().map(|launch| launch.grid[0]).max().expect("a group has launches");
+        let [grid, block] =
+            [[across, group[0].grid[1], group.len() as u32], group[0].block].map(|s| s.map(|n| n as usize));
+        let launch = self.kernels.launch(many, grid, block, &TableArgs { rows: table.address })?;
+        let launch = Launch { shared: group[0].shared, ..launch };
         self.tables.push(table);
         Ok(vec![Command::Kernel(launch)])
     }
@@ -104,7 +95,8 @@ impl Lowering<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{Chip, Numbers, outline};
+    use crate::Precision;
+    use crate::cuda::{Chip, outline};
     use crate::{Graph, Init, Result, Var};
 
     /// A time that shifts the channels of some blocks, as in the networks, with its gradients.
@@ -129,11 +121,11 @@ mod tests {
     #[test]
     fn the_products_of_all_blocks_are_launched_together() -> Result<()> {
         let (graph, outputs) = shifted(30)?;
-        let plan = outline(&graph, &outputs, Numbers::Bf16, Chip::HOPPER)?;
+        let plan = outline(&graph, &outputs, Precision::Bf16, Chip::HOPPER)?;
         let mut runs = Vec::new();
         let mut index = 0;
         while index < plan.steps().len() {
-            let run = run_of_alike(&plan, index);
+            let run = batchable_steps(&plan, index);
             runs.push((plan.steps()[index].op.name(), run));
             index += run;
         }

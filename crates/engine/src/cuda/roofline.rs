@@ -1,7 +1,8 @@
-//! What this GPU reaches at best: a large matrix product and a large copy.
+//! This GPU's roofline: the speed of a large matrix product and of a large copy.
 
+use super::arguments::{CastArgs, CopyRowsArgs, RandomArgs, int, long};
 use super::cublas::Gemm;
-use super::driver::Launch;
+use super::kernels::{CopyUnit, Element, KernelName};
 use super::session::Session;
 use crate::error::Result;
 
@@ -14,20 +15,20 @@ const REPEATS: usize = 8;
 impl Session {
     /// Floating-point operations per second of a bf16 product of random numbers, and bytes read and written per second
     /// of a copy.
-    pub fn ceilings(&self) -> Result<(f64, f64)> {
+    pub fn roofline(&self) -> Result<(f64, f64)> {
         let device = &self.device;
         let (from, to) = (device.alloc(COPY)?, device.alloc(COPY)?);
         let mut libraries = self.lock();
-        let mut launch = |name: &str, arguments: Vec<u64>| -> Result<Launch> {
-            let function = libraries.kernels.get(name)?;
-            let grid = [device.multiprocessors as u32 * 16, 1, 1];
-            Ok(Launch { function, grid, block: [256, 1, 1], shared: 0, cluster: 1, arguments })
-        };
-        let elements = 2 * SIDE * SIDE;
-        let random = launch("random_float", vec![to.address, 1, 0, 0, to.address, elements as u64])?;
-        let narrow = launch("cast_float_bf16_8", vec![from.address, to.address, elements as u64])?;
-        let units = (COPY / 16) as u64;
-        let copy = launch("copy_rows_uint4", vec![to.address, from.address, 1, units, units, units])?;
+        let (grid, block) = ([device.multiprocessors * 16, 1, 1], [256, 1, 1]);
+        let (kernels, n) = (&mut libraries.kernels, long(2 * SIDE * SIDE));
+        let arguments = RandomArgs { out: to.address, normal: 1, seed: 0, purpose: 0, step: to.address, n };
+        let random = kernels.launch(KernelName::Random, grid, block, &arguments)?;
+        let kernel = KernelName::Cast { from: Element::F32, to: Element::Bf16, pack: 8 };
+        let narrow = kernels.launch(kernel, grid, block, &CastArgs { out: from.address, x: to.address, n })?;
+        let (width, pitch) = (int(COPY / 16), long(COPY / 16));
+        let arguments =
+            CopyRowsArgs { out: to.address, x: from.address, rows: 1, width, out_pitch: pitch, x_pitch: pitch };
+        let copy = kernels.launch(KernelName::CopyRows { unit: CopyUnit::Sixteen }, grid, block, &arguments)?;
         let gemm = Gemm {
             m: SIDE,
             n: SIDE,

@@ -1,7 +1,10 @@
-//! Group norm with an image's slice of channels in registers; see kernels/norm_resident.cu.
+//! Group norm with an image's slice of channels in registers; see kernels/group_norm_one_pass.cu.
 
-use super::{Io, Lowering, float};
+use super::group_norm::{MaskArgs, gradient_inputs};
+use super::{Io, Lowering};
 use crate::Shape;
+use crate::cuda::arguments::*;
+use crate::cuda::kernels::{KernelName, OnePassVariant};
 use crate::error::Result;
 use crate::op::group_norm::cut;
 use crate::op::{GroupNormGradient, NormOptions};
@@ -14,7 +17,7 @@ const MOST_PACKS: usize = 8;
 
 /// How an image is cut: slices of channels, parts of pixels (the blocks of a cluster), packs per thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::cuda) struct Resident {
+pub(in crate::cuda) struct OnePass {
     slice: usize,
     parts: usize,
     /// Threads along channels: a power of two, of which the last may have nothing to do.
@@ -32,16 +35,17 @@ const FORWARD: [(usize, usize, usize); 8] =
 const GRADIENT: [(usize, usize, usize); 7] =
     [(128, 1, 1), (64, 2, 1), (32, 4, 1), (64, 4, 8), (32, 8, 8), (16, 8, 8), (8, 8, 8)];
 /// Packs and slices that have kernels of their own; see nvrtc.rs.
-const KNOWN: [(usize, usize); 8] = [(8, 16), (8, 32), (8, 48), (4, 32), (4, 64), (4, 96), (2, 64), (1, 128)];
+pub(in crate::cuda) const KNOWN: [(usize, usize); 8] =
+    [(8, 16), (8, 32), (8, 48), (4, 32), (4, 64), (4, 96), (2, 64), (1, 128)];
 
-impl Resident {
+impl OnePass {
     /// The cut for an image, if there is one; the forward pass and the gradient have one for the same images.
-    pub fn of(x: &Shape, groups: usize, gradient: bool, capability: (i32, i32)) -> Option<Resident> {
+    pub fn of(x: &Shape, groups: usize, gradient: bool, capability: (i32, i32)) -> Option<OnePass> {
         let (pixels, channels) = cut(x);
         // Clusters came with Hopper.
         let most_parts = if capability.0 >= 9 { 8 } else { 1 };
         let wishes = if gradient { &GRADIENT[..] } else { &FORWARD };
-        Resident::new(pixels, channels, channels / groups.max(1), most_parts, wishes)
+        OnePass::new(pixels, channels, channels / groups.max(1), most_parts, wishes)
     }
 
     fn new(
@@ -50,7 +54,7 @@ impl Resident {
         per_group: usize,
         most_parts: usize,
         wishes: &[(usize, usize, usize)],
-    ) -> Option<Resident> {
+    ) -> Option<OnePass> {
         let unit = (1..=8).map(|i| i * per_group).find(|u| u % 8 == 0)?;
         if !channels.is_multiple_of(unit) || unit > 128 {
             return None;
@@ -70,15 +74,15 @@ impl Resident {
                 let needed = (pixels / parts).div_ceil(rows);
                 let whole = needed.next_power_of_two();
                 let full = whole * rows * parts == pixels && lanes * rows == THREADS;
-                (needed <= packs).then_some(Resident { slice, parts, lanes, rows, packs: whole, full })
+                (needed <= packs).then_some(OnePass { slice, parts, lanes, rows, packs: whole, full })
             })
         })
     }
 
-    /// What the names of its kernels end with: a cut that is known when they are compiled, or packs of any cut.
-    fn suffix(&self, silu: bool) -> (String, bool) {
+    /// The kernels for it: for a cut that is known when they are compiled, or for packs of any cut.
+    fn variant(&self, silu: bool) -> OnePassVariant {
         let known = self.full && silu && KNOWN.contains(&(self.packs, self.slice));
-        (if known { format!("{}x{}", self.packs, self.slice) } else { self.packs.to_string() }, known)
+        OnePassVariant { packs: self.packs, slice: known.then_some(self.slice) }
     }
 
     /// Bytes of shared memory: three sums per channel and warp, their totals, and those of the cluster's blocks.
@@ -88,10 +92,6 @@ impl Resident {
 }
 
 impl Lowering<'_> {
-    pub(super) fn resident(&self, x: &Shape, options: &NormOptions, gradient: bool) -> Option<Resident> {
-        Resident::of(x, options.groups, gradient, self.device.chip.capability)
-    }
-
     /// Where dropout's decisions about `x` are kept, one bit per element.
     fn mask_bits(&mut self, options: &NormOptions, x: &Shape) -> Result<u64> {
         let Some(mask) = options.mask else { return Ok(0) };
@@ -106,69 +106,102 @@ impl Lowering<'_> {
         Ok(address)
     }
 
-    pub(super) fn resident_norm(&mut self, cut: &Resident, options: &NormOptions, io: &Io) -> Result<()> {
+    pub(super) fn one_pass_norm(&mut self, part: &OnePass, options: &NormOptions, io: &Io) -> Result<()> {
         let Io { shapes, ins, pitches, outs, .. } = io;
-        let bits = self.mask_bits(options, shapes[0])?;
-        let shift = ins.get(3).copied().unwrap_or(0);
-        let mut arguments = vec![outs[0], outs[1], outs[2], bits, ins[0], ins[1], ins[2], shift];
-        arguments.extend(self.sizes(cut, options, shapes[0]));
-        arguments.extend([float(options.epsilon), u64::from(options.silu)]);
-        arguments.extend(self.mask(options.mask));
-        arguments.push(pitches[0] as u64);
-        self.launch_resident(format!("norm_resident_{}", cut.suffix(options.silu).0), cut, shapes[0], arguments)
+        let (pixels, channels) = cut(shapes[0]);
+        let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
+        let arguments = GroupNormOnePassArgs {
+            y: outs[0],
+            mean: outs[1],
+            inverse: outs[2],
+            bits: self.mask_bits(options, shapes[0])?,
+            x: ins[0],
+            gamma: ins[1],
+            beta: ins[2],
+            shift: ins.get(3).copied().unwrap_or(0),
+            pixels: int(pixels),
+            channels: int(channels),
+            slice: int(part.slice),
+            per_group: int(channels / options.groups),
+            epsilon: options.epsilon as f32,
+            silu: options.silu.into(),
+            threshold,
+            purpose,
+            kept,
+            seed,
+            step,
+            pitch: int(pitches[0]),
+        };
+        let kernel = KernelName::GroupNormOnePass { variant: part.variant(options.silu) };
+        self.launch_one_pass(kernel, part, shapes[0], &arguments)
     }
 
-    pub(super) fn resident_norm_gradient(&mut self, cut: &Resident, op: &GroupNormGradient, io: &Io) -> Result<()> {
+    pub(super) fn one_pass_norm_gradient(&mut self, part: &OnePass, op: &GroupNormGradient, io: &Io) -> Result<()> {
         let Io { shapes, ins, pitches, outs, .. } = io;
         let (x, options) = (shapes[3], &op.options);
         let bits = self.mask_bits(options, x)?;
-        let (images, channels) = (x[0], x[x.len() - 1]);
-        let partials = self.device.alloc((2 + cut.parts) * images * channels * 4)?;
+        let (images, (pixels, channels)) = (x[0], cut(x));
+        let partials = self.device.alloc((2 + part.parts) * images * channels * 4)?;
         let (base, addends) = ins.split_at(ins.len() - op.addends.len());
         let shifted = base.len() > 6;
-        let dshift = if shifted { outs[3] } else { 0 };
         let dsum = if op.sums.is_some() { outs[if shifted { 4 } else { 3 }] } else { 0 };
-        let second = if op.split.is_some() { outs[outs.len() - 1] } else { 0 };
-        let split = op.split.unwrap_or(channels) as u64;
-        let mut arguments = vec![outs[0], second, split, dshift, partials.address, u64::from(op.sums.is_some())];
-        arguments.extend(base);
-        arguments.resize(13, 0);
-        arguments.push(bits);
-        arguments.extend((0..3).map(|i| addends.get(i).copied().unwrap_or(0)));
-        arguments.extend((0..3).map(|i| float(op.addends.get(i).copied().unwrap_or(0.0))));
-        arguments.extend(self.sizes(cut, options, x));
-        arguments.push(u64::from(options.silu));
-        let [_, _, kept, ..] = self.mask(options.mask);
-        arguments.extend([kept, pitches[3] as u64]);
-        // Kernels for known cuts also know the number of addends, up to two; the others have room for three.
-        let (suffix, known) = match addends.len() {
-            ..=2 => cut.suffix(options.silu),
-            _ => cut.suffix(false),
+        let mut arguments = GroupNormOnePassGradientArgs {
+            dx: outs[0],
+            second: if op.split.is_some() { outs[outs.len() - 1] } else { 0 },
+            split: int(op.split.unwrap_or(channels)),
+            dshift: if shifted { outs[3] } else { 0 },
+            partials: partials.address,
+            sums: op.sums.is_some().into(),
+            inputs: gradient_inputs(base),
+            bits,
+            addends: [0; 3],
+            factors: [0.0; 3],
+            pixels: int(pixels),
+            channels: int(channels),
+            slice: int(part.slice),
+            per_group: int(channels / options.groups),
+            silu: options.silu.into(),
+            kept: self.mask(options.mask).kept,
+            pitch: int(pitches[3]),
         };
-        let room = if known { addends.len() } else { addends.len().min(1) * 3 };
-        self.launch_resident(format!("norm_resident_gradient_{room}_{suffix}"), cut, x, arguments)?;
-        // The sums over the images are nobody's hurry.
+        for (i, (&address, &factor)) in addends.iter().zip(&op.addends).enumerate() {
+            (arguments.addends[i], arguments.factors[i]) = (address, factor as f32);
+        }
+        // Kernels for known cuts also know the number of addends, up to two; the others have room for three.
+        let variant = part.variant(options.silu && addends.len() <= 2);
+        let room = if variant.slice.is_some() { addends.len() } else { addends.len().min(1) * 3 };
+        self.launch_one_pass(KernelName::GroupNormOnePassGradient { addends: room, variant }, part, x, &arguments)?;
+        // Nothing in the backward pass waits for the sums over the images.
         let sets = if op.sums.is_some() { 3 } else { 2 };
-        let parts = images * if addends.is_empty() { 1 } else { cut.parts };
-        let arguments = [outs[1], outs[2], dsum, partials.address, images as u64, parts as u64, channels as u64];
-        let arguments = [&arguments[..], &[float(op.sums.unwrap_or(0.0))]].concat();
+        let parts = images * if addends.is_empty() { 1 } else { part.parts };
+        let arguments = NormImageSumsArgs {
+            dgamma: outs[1],
+            dbeta: outs[2],
+            sums: dsum,
+            partials: partials.address,
+            images: int(images),
+            parts: int(parts),
+            channels: int(channels),
+            factor: op.sums.unwrap_or(0.0) as f32,
+        };
         self.tables.push(partials);
         let grid = [channels.div_ceil(32), sets, 1];
-        self.launch("norm_image_sums", grid, [32, 8, 1], 0, &arguments)?;
+        self.launch(KernelName::NormImageSums, grid, [32, 8, 1], 0, &arguments)?;
         self.later.extend(self.commands.pop());
         Ok(())
     }
 
-    fn sizes(&self, part: &Resident, options: &NormOptions, x: &Shape) -> [u64; 4] {
-        let (pixels, channels) = cut(x);
-        [pixels, channels, part.slice, channels / options.groups].map(|n| n as u64)
-    }
-
-    fn launch_resident(&mut self, name: String, cut: &Resident, x: &Shape, arguments: Vec<u64>) -> Result<()> {
-        let grid = [x[x.len() - 1] / cut.slice, cut.parts, x[0]];
-        self.launch(&name, grid, [cut.lanes, cut.rows, 1], cut.shared(), &arguments)?;
+    fn launch_one_pass<A: Arguments>(
+        &mut self,
+        kernel: KernelName,
+        part: &OnePass,
+        x: &Shape,
+        arguments: &A,
+    ) -> Result<()> {
+        let grid = [x[x.len() - 1] / part.slice, part.parts, x[0]];
+        self.launch(kernel, grid, [part.lanes, part.rows, 1], part.shared(), arguments)?;
         if let Some(super::Command::Kernel(launch)) = self.commands.last_mut() {
-            launch.cluster = cut.parts as u32;
+            launch.cluster = part.parts as u32;
         }
         Ok(())
     }
@@ -203,7 +236,7 @@ mod tests {
                 (8, in_clusters, &FORWARD),
                 (8, in_clusters, &GRADIENT),
             ] {
-                let found = Resident::new(pixels, channels, per_group, most, wishes);
+                let found = OnePass::new(pixels, channels, per_group, most, wishes);
                 assert_eq!(found.is_some(), expected, "{pixels} {channels} {per_group} {most}: {found:?}");
                 let Some(r) = found else { continue };
                 assert!(channels % r.slice == 0 && r.slice % per_group == 0 && r.lanes * 8 >= r.slice, "{r:?}");

@@ -1,4 +1,4 @@
-// What the kernels of norm_resident.cu share: sums over a block or a cluster, dropout's bits, and what a thread has.
+// What the kernels of group_norm_one_pass.cu share: sums over a block or a cluster, dropout's bits, and what a thread has.
 
 // sigmoid(2 h) = (1 + tanh h) / 2, with one special instruction instead of two.
 __device__ __forceinline__ float fast_tanh(float x) {

@@ -61,7 +61,7 @@ struct Strip {
 // The wide image from the narrow one, (sum + bias + residual) scale. A block of four warps has a strip and 64 channels.
 // Pixels of the result and of the residual lie their pitch apart.
 // The sum has 32 places: ten for each row of taps, of which the first 3 * colours are next to each other in the image.
-extern "C" __global__ void __launch_bounds__(128, 4) narrow_to_wide(bf16* out, const bf16* narrow, const bf16* weight,
+extern "C" __global__ void __launch_bounds__(128, 4) rgb_conv_to_wide(bf16* out, const bf16* narrow, const bf16* weight,
                                                                     const float* bias, const bf16* residual,
                                                                     float scale, int relu, int pitch,
                                                                     int residual_pitch, JOINT) {
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) narrow_to_wide(bf16* out, c
 // The narrow image from the wide one, for stride 1 and padding 1. A block of four warps first multiplies every pixel of a
 // strip, and of a row above and below, with the weights of all taps and colours; then it adds up what meets in a pixel. So
 // a wide pixel is read once, and straight into the product.
-extern "C" __global__ void __launch_bounds__(128) wide_to_narrow(bf16* out, const bf16* wide, const bf16* weight,
+extern "C" __global__ void __launch_bounds__(128) rgb_conv_from_wide(bf16* out, const bf16* wide, const bf16* weight,
                                                                  const float* bias, const bf16* residual, float scale,
                                                                  int relu, JOINT) {
     await_previous();
@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(128) wide_to_narrow(bf16* out, cons
 
 // Sums for the weights of 64 channels over every gridDim.x-th strip; each warp of a block has a row. Rows of the product are
 // channels, columns taps and colours, and the sum is over pixels.
-extern "C" __global__ void __launch_bounds__(32 * ROWS, 2) narrow_by_wide(float* out, const bf16* narrow, const bf16* wide,
+extern "C" __global__ void __launch_bounds__(32 * ROWS, 2) rgb_conv_weight_sums(float* out, const bf16* narrow, const bf16* wide,
                                                                           int strips, JOINT) {
     await_previous();
     const Joint j = THE_JOINT;
@@ -315,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(32 * ROWS, 2) narrow_by_wide(float*
 }
 
 // Adds the blocks' sums, in a fixed order, and puts them where the weights are. Block (32, 16) for 32 of 2048 sums.
-extern "C" __global__ void __launch_bounds__(512) narrow_weights(bf16* out, const float* sums, int parts, int groups,
+extern "C" __global__ void __launch_bounds__(512) rgb_conv_weights(bf16* out, const float* sums, int parts, int groups,
                                                                  float scale, JOINT) {
     await_previous();
     const Joint j = THE_JOINT;

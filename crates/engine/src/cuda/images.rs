@@ -1,63 +1,64 @@
-//! Pictures for the runs: kept on the device, or streamed from the host in two shards, of which one is filled while the
+//! Training images: kept on the device, or streamed from the host in two shards, of which one is filled while the
 //! other is read.
 
-use super::driver::{Address, Buffer, Device, Event, Launch, Pinned};
-use super::executor::Executor;
-use super::lower::Command;
+use super::arguments::{GatherImagesArgs, TakeImagesArgs};
+use super::driver::{Address, Buffer, CudaDevice, Event, Pinned};
+use super::executor::CudaExecutor;
+use super::kernels::KernelName;
 use crate::error::Result;
 use crate::shuffle::Shuffled;
 use std::sync::Arc;
 
-/// Runs that find their pictures in one shard: the host may be busy with something else for as long.
+/// Runs whose images one shard holds: the host may be late by as many.
 const RUNS: u64 = 16;
 
-/// What is to be done for a run before it is enqueued. Shards are known by the half of the memory they are in.
+/// What the host does before it enqueues a run. A shard is named by its half of the memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
-    /// Wait until nothing is under way.
+enum ShardAction {
+    /// Wait until all copies and runs are done.
     Settle,
-    /// Send the pictures of a run.
+    /// Send the images of a run.
     Send(u64),
-    /// Let the runs wait until a shard has arrived.
+    /// Make the runs wait until a shard has arrived.
     Await(usize),
-    /// Wait until the host's half is free, and let what is sent wait for the runs so far: they may read the device's.
+    /// Wait until the host's half is free, and make copies wait for the runs so far, which may read the device's half.
     Free(usize),
-    /// Mark that a shard was sent as a whole.
+    /// Record that all of a shard was sent.
     Sent(usize),
 }
 
-/// What to do before run number `run`, when the pictures of all runs before `next` were sent: afterwards those of this
+/// What to do before run number `run`, when the images of all runs before `next` were sent: afterwards those of this
 /// run and of the `runs` that follow are.
-fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<Act> {
+fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<ShardAction> {
     let (ahead, half) = (run + runs, |run: u64| (run / runs % 2) as usize);
     let mut acts = Vec::new();
     if next != Some(ahead) {
-        // The first run, or one out of turn.
-        acts.push(Act::Settle);
-        acts.extend((run..ahead).map(Act::Send));
-        acts.push(Act::Settle);
+        // The first run, or one out of order.
+        acts.push(ShardAction::Settle);
+        acts.extend((run..ahead).map(ShardAction::Send));
+        acts.push(ShardAction::Settle);
     } else if run.is_multiple_of(runs) {
-        acts.push(Act::Await(half(run)));
+        acts.push(ShardAction::Await(half(run)));
     }
     if ahead.is_multiple_of(runs) {
-        acts.push(Act::Free(half(ahead)));
+        acts.push(ShardAction::Free(half(ahead)));
     }
-    acts.push(Act::Send(ahead));
+    acts.push(ShardAction::Send(ahead));
     if (ahead + 1).is_multiple_of(runs) {
-        acts.push(Act::Sent(half(ahead)));
+        acts.push(ShardAction::Sent(half(ahead)));
     }
     acts
 }
 
-/// Pictures on their way from the host, in the order of the runs.
+/// Streams images from the host in the order of the runs.
 pub(super) struct Shards {
-    device: Arc<Device>,
-    pictures: Arc<Vec<u8>>,
+    device: Arc<CudaDevice>,
+    images: Arc<Vec<u8>>,
     order: Shuffled,
     batch: usize,
     runs: u64,
     next: Option<u64>,
-    /// Both shards, here and there.
+    /// Both shards, on the host and on the device.
     here: Pinned,
     there: Buffer,
     sent: [Event; 2],
@@ -65,11 +66,17 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    fn new(device: &Arc<Device>, pictures: &Arc<Vec<u8>>, order: &Shuffled, batch: usize, runs: u64) -> Result<Shards> {
-        let bytes = 2 * runs as usize * batch * order.picture_size;
+    fn new(
+        device: &Arc<CudaDevice>,
+        images: &Arc<Vec<u8>>,
+        order: &Shuffled,
+        batch: usize,
+        runs: u64,
+    ) -> Result<Shards> {
+        let bytes = 2 * runs as usize * batch * order.image_size;
         Ok(Shards {
             device: device.clone(),
-            pictures: pictures.clone(),
+            images: images.clone(),
             order: *order,
             batch,
             runs,
@@ -81,23 +88,23 @@ impl Shards {
         })
     }
 
-    /// Sees to it that run number `run`, which is enqueued next, finds its pictures.
+    /// Sends what run number `run`, which is enqueued next, needs.
     pub fn supply(&mut self, run: u64) -> Result<()> {
-        let Device { stream, copies, .. } = *self.device;
+        let CudaDevice { stream, copies, .. } = *self.device;
         for act in acts(run, self.next, self.runs) {
             match act {
-                Act::Settle => {
+                ShardAction::Settle => {
                     self.device.synchronize()?;
                     self.device.synchronize_copies()?;
                 }
-                Act::Send(run) => self.send(run)?,
-                Act::Await(half) => self.sent[half].wait(stream)?,
-                Act::Free(half) => {
+                ShardAction::Send(run) => self.send(run)?,
+                ShardAction::Await(half) => self.sent[half].wait(stream)?,
+                ShardAction::Free(half) => {
                     self.sent[half].synchronize()?;
                     self.read.record(stream)?;
                     self.read.wait(copies)?;
                 }
-                Act::Sent(half) => self.sent[half].record(copies)?,
+                ShardAction::Sent(half) => self.sent[half].record(copies)?,
             }
         }
         self.next = Some(run + self.runs + 1);
@@ -105,68 +112,70 @@ impl Shards {
     }
 
     fn send(&mut self, run: u64) -> Result<()> {
-        let size = self.order.picture_size;
-        let (bytes, count) = (self.batch * size, (self.pictures.len() / size.max(1)) as u64);
+        let size = self.order.image_size;
+        let (bytes, count) = (self.batch * size, (self.images.len() / size.max(1)) as u64);
         let begin = (run % (2 * self.runs)) as usize * bytes;
         for (place, to) in self.here.bytes()[begin..begin + bytes].chunks_exact_mut(size.max(1)).enumerate() {
             let chosen = self.order.at(run * self.batch as u64 + place as u64, count) as usize;
-            to.copy_from_slice(&self.pictures[chosen * size..][..size]);
+            to.copy_from_slice(&self.images[chosen * size..][..size]);
         }
         self.there.begin_write(&self.here, begin..begin + bytes)
     }
 }
 
-impl Executor {
-    /// From now on fills the input `name` with the pictures that `order` gives each run (bytes, given as 0 to 1): kept on
+impl CudaExecutor {
+    /// From now on fills the input `name` with the images that `order` gives each run (bytes, given as 0 to 1): kept on
     /// the device, or streamed if they would take more than half of its free memory.
-    pub(crate) fn feed(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
-        let fits = pictures.len() <= self.device().memory()?.0 / 2;
-        if fits { self.keep(name, pictures, order) } else { self.stream(name, pictures, order) }
+    pub(crate) fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        let fits = images.len() <= self.device().memory()?.0 / 2;
+        if fits { self.keep(name, images, order) } else { self.stream(name, images, order) }
     }
 
-    /// As [`feed`](Self::feed), from all pictures on the device.
-    pub fn keep(&mut self, name: &str, pictures: &[u8], order: &Shuffled) -> Result<()> {
+    /// As [`feed`](Self::feed), from all images on the device.
+    pub fn keep(&mut self, name: &str, images: &[u8], order: &Shuffled) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
-        let count = pictures.len() / order.picture_size.max(1);
-        let kept = self.device().upload(pictures)?;
+        let count = images.len() / order.image_size.max(1);
+        let kept = self.device().upload(images)?;
         let bits = crate::shuffle::half_bits(count as u64);
-        let numbers = [batch as u64, count as u64, order.picture_size as u64, order.seed, u64::from(order.purpose)];
-        let arguments = [&[out, kept.address, self.step_address()], &numbers[..], &[u64::from(bits)]].concat();
-        let command = self.per_picture("gather_pictures", batch, arguments)?;
+        let arguments = GatherImagesArgs {
+            out,
+            images: kept.address,
+            run: self.step_address(),
+            batch: batch as u32,
+            count: count as u64,
+            size: order.image_size as u32,
+            seed: order.seed,
+            purpose: order.purpose,
+            half_bits: bits,
+        };
+        let command = self.launch(KernelName::GatherImages, batch, &arguments)?;
         self.begin_with(command, None);
         self.hold(kept);
         Ok(())
     }
 
     /// As [`feed`](Self::feed), from the host in shards.
-    pub fn stream(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
-        self.stream_by(name, pictures, order, RUNS)
+    pub fn stream(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        self.stream_by(name, images, order, RUNS)
     }
 
-    /// The same with any number of runs to a shard.
-    pub(super) fn stream_by(&mut self, name: &str, pictures: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
+    /// The same with `runs` runs to a shard.
+    pub(super) fn stream_by(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
-        let shards = Shards::new(self.device(), pictures, order, batch, runs)?;
-        let numbers = [batch as u64, 2 * runs, order.picture_size as u64];
-        let arguments = [&[out, shards.there.address, self.step_address()], &numbers[..]].concat();
-        let command = self.per_picture("take_pictures", batch, arguments)?;
+        let shards = Shards::new(self.device(), images, order, batch, runs)?;
+        let (batches, run, size) = (shards.there.address, self.step_address(), order.image_size as u32);
+        let arguments = TakeImagesArgs { out, batches, run, batch: batch as u32, runs: 2 * runs as u32, size };
+        let command = self.launch(KernelName::TakeImages, batch, &arguments)?;
         self.begin_with(command, Some(shards));
         Ok(())
     }
 
-    /// Where the input `name` is, and how many pictures it holds.
+    /// The address of the input `name`, and how many images it holds.
     fn batch_of(&self, name: &str, order: &Shuffled) -> Result<(Address, usize)> {
         let inputs = self.plan().inputs();
         let values = inputs.iter().find(|(n, _)| n == name).map_or(0, |(_, var)| self.plan().shape(*var).numel());
-        let batch = values / order.picture_size.max(1);
-        Ok((self.input_address(name, batch * order.picture_size)?, batch))
-    }
-
-    /// The launch of a kernel that has a block for each picture.
-    fn per_picture(&self, kernel: &str, batch: usize, arguments: Vec<u64>) -> Result<Command> {
-        let function = self.kernel(kernel)?;
-        let (grid, block) = ([batch as u32, 1, 1], [256, 1, 1]);
-        Ok(Command::Kernel(Launch { function, grid, block, shared: 0, cluster: 1, arguments }))
+        let batch = values / order.image_size.max(1);
+        Ok((self.input_address(name, batch * order.image_size)?, batch))
     }
 }
 
@@ -178,7 +187,7 @@ mod tests {
 
     /// What a stream of the device has to do.
     #[derive(Clone, Copy, Debug)]
-    enum Work {
+    enum StreamEvent {
         Copy {
             slot: usize,
             run: u64,
@@ -196,7 +205,7 @@ mod tests {
     struct Model {
         here: Vec<Option<u64>>,
         there: Vec<Option<u64>>,
-        streams: [VecDeque<Work>; 2],
+        streams: [VecDeque<StreamEvent>; 2],
         set: [u64; 3],
         reached: [u64; 3],
         reads: Vec<u64>,
@@ -207,14 +216,14 @@ mod tests {
         fn advance(&mut self, stream: usize) -> bool {
             let Some(&work) = self.streams[stream].front() else { return false };
             match work {
-                Work::Wait(event, mark) if self.reached[event] < mark => return false,
-                Work::Wait(..) => {}
-                Work::Mark(event, mark) => self.reached[event] = mark,
-                Work::Copy { slot, run } => {
+                StreamEvent::Wait(event, mark) if self.reached[event] < mark => return false,
+                StreamEvent::Wait(..) => {}
+                StreamEvent::Mark(event, mark) => self.reached[event] = mark,
+                StreamEvent::Copy { slot, run } => {
                     assert_eq!(self.here[slot], Some(run), "the host's memory was written too early");
                     self.there[slot] = Some(run);
                 }
-                Work::Read { slot, run } => {
+                StreamEvent::Read { slot, run } => {
                     assert_eq!(self.there[slot], Some(run), "the device's memory was written too early, or too late");
                     self.reads.push(run);
                 }
@@ -230,7 +239,7 @@ mod tests {
 
         fn mark(&mut self, event: usize, stream: usize) {
             self.set[event] += 1;
-            self.streams[stream].push_back(Work::Mark(event, self.set[event]));
+            self.streams[stream].push_back(StreamEvent::Mark(event, self.set[event]));
         }
     }
 
@@ -251,25 +260,25 @@ mod tests {
         for &run in sequence {
             for act in acts(run, next, runs) {
                 match act {
-                    Act::Settle => model.finish(),
-                    Act::Send(run) => {
+                    ShardAction::Settle => model.finish(),
+                    ShardAction::Send(run) => {
                         let slot = (run % (2 * runs)) as usize;
                         model.here[slot] = Some(run);
-                        model.streams[1].push_back(Work::Copy { slot, run });
+                        model.streams[1].push_back(StreamEvent::Copy { slot, run });
                     }
-                    Act::Await(half) => model.streams[0].push_back(Work::Wait(half, model.set[half])),
-                    Act::Free(half) => {
+                    ShardAction::Await(half) => model.streams[0].push_back(StreamEvent::Wait(half, model.set[half])),
+                    ShardAction::Free(half) => {
                         while model.reached[half] < model.set[half] {
                             assert!(model.advance(1) || model.advance(0), "the host waits for ever");
                         }
                         model.mark(READ, 0);
-                        model.streams[1].push_back(Work::Wait(READ, model.set[READ]));
+                        model.streams[1].push_back(StreamEvent::Wait(READ, model.set[READ]));
                     }
-                    Act::Sent(half) => model.mark(half, 1),
+                    ShardAction::Sent(half) => model.mark(half, 1),
                 }
             }
             next = Some(run + runs + 1);
-            model.streams[0].push_back(Work::Read { slot: (run % (2 * runs)) as usize, run });
+            model.streams[0].push_back(StreamEvent::Read { slot: (run % (2 * runs)) as usize, run });
             // Seed 0: nothing is done before someone waits for it.
             while seed > 0 && !chance.word(drawn).is_multiple_of(4) {
                 model.advance((chance.word(drawn) >> 8) as usize % 2);

@@ -1,10 +1,11 @@
 use super::*;
+use crate::Precision;
+use crate::cuda::compile::{order, place};
 use crate::cuda::driver::Chip;
-use crate::cuda::layout::{order, place};
-use crate::examples::EXAMPLES;
 use crate::op::{NormOptions, Window};
+use crate::op_cases::OP_CASES;
 use crate::plan::Step;
-use crate::{Init, Place, Plan, Precision, Result};
+use crate::{Init, Place, Plan, Result, Storage};
 use std::collections::HashMap;
 
 /// A network with two skips, and what its steps compute: the parts in order, then the gradients and the output.
@@ -45,7 +46,7 @@ fn network(recompute: bool, narrow: usize) -> Result<Network> {
     };
     let taps = [1.0, 3.0, 3.0, 1.0];
     let x = g.input("x", [2, 8, 8, 8])?;
-    let x = g.cast(x, Precision::Half)?;
+    let x = g.cast(x, Storage::Half)?;
     let first = block(&mut g, x, narrow)?;
     let second = block(&mut g, first, narrow)?;
     let down = g.fir_down(second, taps)?;
@@ -56,7 +57,7 @@ fn network(recompute: bool, narrow: usize) -> Result<Network> {
     let again = block(&mut g, joined, 32)?;
     let joined = g.concat(&[again, first])?;
     let out = block(&mut g, joined, 8)?;
-    let out = g.cast(out, Precision::Full)?;
+    let out = g.cast(out, Storage::Full)?;
     let squares = g.square(out)?;
     let loss = g.sum(squares)?;
     let mut outputs = g.parameter_gradients(loss)?;
@@ -65,11 +66,12 @@ fn network(recompute: bool, narrow: usize) -> Result<Network> {
 }
 
 /// Plans it with what `find` finds, and counts the joins that are left.
-fn planned(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<(Views, Plan, usize)> {
+fn planned(network: &Network, outputs: &[Var], precision: Precision) -> Result<(Views, Plan, usize)> {
     let (graph, chip) = (&network.graph, Chip::HOPPER);
-    let nodes = order(graph, outputs, numbers, chip);
-    let views = find(&nodes, graph, outputs, numbers, chip);
-    let plan = place(graph, &nodes, outputs, numbers, chip, views.clone(), |_| Ok(1000))?;
+    let target = Target { precision, chip };
+    let nodes = order(graph, outputs, target);
+    let views = find(&nodes, graph, outputs, target);
+    let plan = place(graph, &nodes, outputs, target, views.clone(), |_| Ok(1000))?;
     let left = plan.steps().iter().filter(|step| matches!(step.op, Op::Concat(_))).count();
     Ok((views, plan, left))
 }
@@ -82,13 +84,13 @@ fn lie(network: &Network, views: &Views) -> [bool; 4] {
 #[test]
 fn parts_are_written_where_they_are_joined() -> Result<()> {
     let network = network(false, 16)?;
-    let (views, _, left) = planned(&network, &network.outputs, Numbers::Bf16)?;
+    let (views, _, left) = planned(&network, &network.outputs, Precision::Bf16)?;
     assert_eq!((lie(&network, &views), left), ([true; 4], 0));
     let firsts = network.parts.map(|part| views.get(part).map(|view| view.first));
     assert_eq!(firsts, [Some(0), Some(24), Some(0), Some(32)]);
     assert_eq!(views.pitch(network.parts[1], &network.graph), 40);
     // In f32 nothing is.
-    let (views, _, left) = planned(&network, &network.outputs, Numbers::Tf32)?;
+    let (views, _, left) = planned(&network, &network.outputs, Precision::Tf32)?;
     assert_eq!((lie(&network, &views), left), ([false; 4], 2));
     Ok(())
 }
@@ -97,7 +99,7 @@ fn parts_are_written_where_they_are_joined() -> Result<()> {
 fn what_callers_ask_for_is_by_itself() -> Result<()> {
     let network = network(false, 16)?;
     let outputs = [&network.outputs[..], &network.parts[1..2]].concat();
-    let (views, plan, left) = planned(&network, &outputs, Numbers::Bf16)?;
+    let (views, plan, left) = planned(&network, &outputs, Precision::Bf16)?;
     assert_eq!((lie(&network, &views), left), ([true, false, true, true], 1));
     assert_eq!(plan.pitch(network.parts[1]), 16);
     Ok(())
@@ -106,10 +108,10 @@ fn what_callers_ask_for_is_by_itself() -> Result<()> {
 #[test]
 fn odd_channels_and_what_is_computed_again_are_copied() -> Result<()> {
     let odd = network(false, 12)?;
-    let (views, _, left) = planned(&odd, &odd.outputs, Numbers::Bf16)?;
+    let (views, _, left) = planned(&odd, &odd.outputs, Precision::Bf16)?;
     assert_eq!((lie(&odd, &views), left), ([false; 4], 2));
     let again = network(true, 16)?;
-    let (views, _, left) = planned(&again, &again.outputs, Numbers::Bf16)?;
+    let (views, _, left) = planned(&again, &again.outputs, Precision::Bf16)?;
     assert_eq!((lie(&again, &views), left), ([false; 4], 4));
     Ok(())
 }
@@ -118,10 +120,11 @@ fn odd_channels_and_what_is_computed_again_are_copied() -> Result<()> {
 fn what_a_convolution_refuses_is_copied() -> Result<()> {
     let network = network(false, 16)?;
     let Network { graph, parts, outputs } = &network;
-    let nodes = order(graph, outputs, Numbers::Bf16, Chip::HOPPER);
+    let target = Target { precision: Precision::Bf16, chip: Chip::HOPPER };
+    let nodes = order(graph, outputs, target);
     let refused = |can: fn(&Problem) -> bool| {
-        let mut views = find(&nodes, graph, outputs, Numbers::Bf16, Chip::HOPPER);
-        refuse(&mut views, &nodes, graph, Numbers::Bf16, Chip::HOPPER, can);
+        let mut views = find(&nodes, graph, outputs, target);
+        refuse(&mut views, &nodes, graph, can);
         parts.map(|part| views.get(part).is_some())
     };
     assert_eq!(refused(|_| true), [true; 4]);
@@ -133,13 +136,13 @@ fn what_a_convolution_refuses_is_copied() -> Result<()> {
 
 /// Runs a plan on memory that remembers of which tensor and element each byte is: in order, and with what runs aside as late as
 /// it may be.
-fn check_values(network: &Network, outputs: &[Var], numbers: Numbers) -> Result<()> {
-    [false, true].into_iter().try_for_each(|late| check_values_if(late, network, outputs, numbers))
+fn check_values(network: &Network, outputs: &[Var], precision: Precision) -> Result<()> {
+    [false, true].into_iter().try_for_each(|late| check_values_if(late, network, outputs, precision))
 }
 
-fn check_values_if(late: bool, network: &Network, outputs: &[Var], numbers: Numbers) -> Result<()> {
+fn check_values_if(late: bool, network: &Network, outputs: &[Var], precision: Precision) -> Result<()> {
     let graph = &network.graph;
-    let (views, plan, _) = planned(network, outputs, numbers)?;
+    let (views, plan, _) = planned(network, outputs, precision)?;
     // What no step writes: another shape of a tensor, or a piece of a single row.
     let written: Vec<Var> = plan.steps().iter().flat_map(|step| step.outputs.clone()).collect();
     let same: HashMap<Var, (Var, usize)> = graph
@@ -162,13 +165,13 @@ fn check_values_if(late: bool, network: &Network, outputs: &[Var], numbers: Numb
     let bytes = |var: Var| -> Option<Vec<usize>> {
         let Place::Arena(offset) = plan.place(var) else { return None };
         let width = graph.shape(var).last().copied().unwrap_or(1);
-        let unit = if numbers.half(graph.precision(var)) { 2 } else { 4 };
+        let unit = if precision.half(graph.storage(var)) { 2 } else { 4 };
         let at = |i: usize| offset + (i / width * plan.pitch(var) + i % width) * unit;
         Some((0..graph.shape(var).numel()).map(at).collect())
     };
     let mut memory: Vec<Option<(Var, usize)>> = vec![None; plan.arena_bytes()];
     let expect = |memory: &[Option<(Var, usize)>], var: Var, what: &str| {
-        let parts: Vec<(Var, View)> = views.iter().filter(|(_, view)| view.whole == var).collect();
+        let parts: Vec<(Var, ChannelView)> = views.iter().filter(|(_, view)| view.whole == var).collect();
         let width = graph.shape(var).last().copied().unwrap_or(1);
         for (i, at) in bytes(var).into_iter().flatten().enumerate() {
             let (pixel, channel) = (i / width, i % width);
@@ -196,7 +199,7 @@ fn check_values_if(late: bool, network: &Network, outputs: &[Var], numbers: Numb
     };
     let mut pending: Vec<usize> = Vec::new();
     for (index, step) in plan.steps().iter().enumerate() {
-        if late && step.aside {
+        if late && step.second_stream {
             pending.push(index);
             continue;
         }
@@ -216,11 +219,11 @@ fn check_values_if(late: bool, network: &Network, outputs: &[Var], numbers: Numb
 fn every_step_reads_what_was_written_for_it() -> Result<()> {
     for (recompute, narrow) in [(false, 16), (false, 12), (true, 16)] {
         let network = network(recompute, narrow)?;
-        check_values(&network, &network.outputs, Numbers::Bf16)?;
-        check_values(&network, &network.outputs[network.outputs.len() - 1..], Numbers::Bf16)?;
+        check_values(&network, &network.outputs, Precision::Bf16)?;
+        check_values(&network, &network.outputs[network.outputs.len() - 1..], Precision::Bf16)?;
         // One part of the two by itself.
-        check_values(&network, &[&network.outputs[..], &network.parts[1..3]].concat(), Numbers::Bf16)?;
-        check_values(&network, &network.outputs, Numbers::F32)?;
+        check_values(&network, &[&network.outputs[..], &network.parts[1..3]].concat(), Precision::Bf16)?;
+        check_values(&network, &network.outputs, Precision::F32)?;
     }
     Ok(())
 }
@@ -228,19 +231,19 @@ fn every_step_reads_what_was_written_for_it() -> Result<()> {
 #[test]
 fn an_example_of_the_self_test_has_such_parts() -> Result<()> {
     let mut graph = Graph::new();
-    let found = EXAMPLES.iter().find(|e| e.name.starts_with("channels joined by convolutions"));
+    let found = OP_CASES.iter().find(|e| e.name.starts_with("channels joined by convolutions"));
     let Some(example) = found else { panic!("no such example") };
     let mut vars = Vec::new();
     for (i, shape) in example.inputs.iter().enumerate() {
         let x = graph.input(&format!("x{i}"), *shape)?;
-        vars.push(graph.cast(x, if shape.len() >= 3 { Precision::Half } else { Precision::Full })?);
+        vars.push(graph.cast(x, if shape.len() >= 3 { Storage::Half } else { Storage::Full })?);
     }
     let out = (example.build)(&mut graph, &vars)?;
-    let out = graph.cast(out, Precision::Full)?;
+    let out = graph.cast(out, Storage::Full)?;
     let loss = graph.sum(out)?;
     let outputs = [&graph.gradients(loss, &vars)?[..], &[out]].concat();
     let network = Network { graph, parts: [out; 4], outputs };
-    let (_, _, left) = planned(&network, &network.outputs, Numbers::Bf16)?;
+    let (_, _, left) = planned(&network, &network.outputs, Precision::Bf16)?;
     assert_eq!(left, 0);
-    check_values(&network, &network.outputs, Numbers::Bf16)
+    check_values(&network, &network.outputs, Precision::Bf16)
 }
