@@ -12,6 +12,7 @@ use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
+use softdiff::model::batch_size;
 use softdiff::recipe::Weights;
 use softdiff::restore::{Entry, Match, Restoration, Spread};
 use softdiff::train::numbers;
@@ -118,7 +119,7 @@ impl Restore {
             return Err(failure.hint("leave --free out, or train a model on that corruption"));
         }
         let device = self.device.open()?;
-        let batch = self.batch.unwrap_or(if device.is_gpu() { 64 } else { 8 }).clamp(1, self.seeds.0.len());
+        let batch = self.batch.unwrap_or(batch_size::RESTORATION.on(&device)).clamp(1, self.seeds.0.len());
         let spread = Spread::fitting(&observation)?;
         let begun = Instant::now();
         let mut denoiser = model.denoiser(&device, batch, numbers(model.recipe.train.precision))?;

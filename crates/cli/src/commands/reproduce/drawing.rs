@@ -38,8 +38,8 @@ pub fn samples(path: &Path, shape: Shape, bytes: &[u8]) -> Outcome {
 pub fn paths(path: &Path, model: &Model, reference: &Reference) -> Outcome {
     let shape = model.path.shape();
     let mut bytes = Vec::new();
-    for index in 0..ON_THEIR_WAY.min(reference.dataset.len()) {
-        let x0 = to_unit(reference.dataset.picture(index));
+    for index in 0..ON_THEIR_WAY.min(reference.dataset().len()) {
+        let x0 = to_unit(reference.dataset().picture(index));
         let eta = Stream::numbered(0, "noise of an experiment's picture", index).normals(shape.len());
         for time in 0..TIMES {
             bytes.extend(from_unit(&model.path.diffuse(&x0, time as f64 / (TIMES - 1) as f64, &eta)?));
@@ -59,10 +59,10 @@ pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Devic
 /// Samples above their nearest training images (the paper's Figure 9); gives the share that is memorised.
 pub fn neighbours(path: &Path, shape: Shape, bytes: &[u8], reference: &Reference) -> Result<f64, Failure> {
     let size = shape.len();
-    let found = nearest(bytes, reference.dataset.pixels(), size, &|_, _| {})?;
+    let found = nearest(bytes, reference.dataset().pixels(), size, &|_, _| {})?;
     let shown = found.len().min(ROW);
     let mut rows = bytes[..shown * size].to_vec();
-    rows.extend(found[..shown].iter().flat_map(|near| reference.dataset.picture(near.index)));
+    rows.extend(found[..shown].iter().flat_map(|near| reference.dataset().picture(near.index)));
     tiles(path, shape, &rows, shown)?;
     Ok(memorisation(&found).share)
 }

@@ -1,7 +1,7 @@
 //! Runs any experiment: train every model, measure it at every setting, keep what is done.
 
 use super::budget::Budget;
-use super::measure::{REFERENCE, Reference, images, spread};
+use super::measure::{REFERENCE, Reference, images};
 use super::plan::Entry;
 use super::results::{Levels, Results, Row};
 use super::{beside, drawing, page, table};
@@ -12,6 +12,7 @@ use softdiff::engine::Device;
 use softdiff::experiment::{Experiment, GaussianImages, Setting, Show, reflected};
 use softdiff::image::to_unit;
 use softdiff::inception::Inception;
+use softdiff::metrics::{Measured, evenly_spaced};
 use softdiff::model::{CheckpointChoice, Model};
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
@@ -132,7 +133,7 @@ impl Job {
     fn measure_exactly(&self, entry: &Entry, prepared: &Prepared, results: &mut Results) -> Outcome {
         let (shape, Some(schedule)) = (prepared.path.shape(), &prepared.schedule) else { return Ok(()) };
         let path = reflected(&prepared.recipe, schedule)?;
-        let images = to_unit(&spread(&prepared.dataset, 0, REFERENCE));
+        let images = to_unit(&evenly_spaced(&prepared.dataset, 0, REFERENCE));
         let gaussian = GaussianImages::new(&Spectrum::of_images(shape, &images, false)?)?;
         results.reference = format!("the spectrum of {} images of {shape}", images.len() / shape.len());
         for setting in entry.variant.settings {
@@ -176,11 +177,11 @@ impl Job {
             let begun = Instant::now();
             let mut values = Vec::with_capacity(self.seeds);
             let (bytes, evaluations) = images(&model, &section, 0, results.samples, &self.device, &self.stop)?;
-            let (value, error) = reference.distance(&bytes)?;
+            let Measured { value, error, .. } = reference.distance(&bytes)?;
             values.push(value);
             for set in 1..self.seeds {
                 let (bytes, _) = images(&model, &section, set, results.samples, &self.device, &self.stop)?;
-                values.push(reference.distance(&bytes)?.0);
+                values.push(reference.distance(&bytes)?.value);
             }
             let seconds = begun.elapsed().as_secs_f64();
             let (value, error) = match over_seeds(&values) {
