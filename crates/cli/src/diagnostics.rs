@@ -4,8 +4,10 @@ use serde_json::json;
 use softdiff::checkpoint::CheckpointError;
 use softdiff::model::ModelError;
 use softdiff::recipe::RecipeError;
+use softdiff::restore::RestoreError;
 use softdiff::run::{Diverged, RunError, Stopped};
 use softdiff::train::{PrepareError, TrainError};
+use std::borrow::Cow;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -139,6 +141,7 @@ fn known_hint(error: &(dyn Error + 'static)) -> Option<String> {
     let diverged = || error.downcast_ref().map(Diverged::hint);
     let stopped = || error.downcast_ref().map(Stopped::hint);
     let train = || error.downcast_ref().and_then(TrainError::hint);
+    let restore = || error.downcast_ref().and_then(RestoreError::hint).map(Cow::into_owned);
     let device = || match error.downcast_ref() {
         Some(softdiff::engine::Error::Device { hint, .. }) => Some(hint.clone()),
         Some(softdiff::engine::Error::Memory { .. }) => {
@@ -146,7 +149,7 @@ fn known_hint(error: &(dyn Error + 'static)) -> Option<String> {
         }
         _ => None,
     };
-    checkpoint.or_else(run).or_else(diverged).or_else(stopped).or_else(train).or_else(device)
+    checkpoint.or_else(run).or_else(diverged).or_else(stopped).or_else(train).or_else(restore).or_else(device)
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
