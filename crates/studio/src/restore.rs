@@ -1,10 +1,9 @@
 //! Restoring an uploaded picture with a model: samples, their mean, and where they differ.
 
 use super::Studio;
-use super::http::{Request, Response, Status};
+use super::http::{Request, Response};
 use super::jobs::Job;
-use super::sampling::sheet;
-use crate::diagnostics::Failure;
+use super::sample::sheet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::{Boundary, Shape};
@@ -26,10 +25,10 @@ const USUAL_FACTOR: usize = 2;
 /// What the page asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct RestoreRequest {
     model: String,
     picture: String,
-    task: TaskName,
+    task: RestoreTask,
     /// Pixels of blur; estimated from the picture if not given.
     level: Option<f64>,
     /// What a blur saw beyond the border; as for `softdiff restore` if not given.
@@ -47,7 +46,7 @@ struct Order {
 /// What the page calls the tasks.
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum TaskName {
+enum RestoreTask {
     Deblur,
     Denoise,
     Inpaint,
@@ -78,13 +77,13 @@ impl Hole {
 
 /// `POST /api/restore`: a task.
 pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
-    let order: Order = serde_json::from_slice(&request.body)
-        .map_err(|error| Response::failed(format!("{error}; use the page's own form")))?;
+    let order: RestoreRequest = serde_json::from_slice(&request.body)
+        .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
     if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
-        return Err(Response::failed(format!("{problem}; give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
+        return Err(Response::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
     }
-    let picture = studio.pictures.get(&order.picture)?;
+    let picture = studio.images.get(&order.picture)?;
     let (name, place) = studio.models.place(&order.model)?;
     let models = studio.models.clone();
     studio.jobs.submit(format!("restoring with {name}"), move |job| {
@@ -92,10 +91,7 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         let numbers = numbers(model.recipe.train.precision);
         let device = models.device()?;
         let mut denoiser = model.denoiser(device, order.samples, numbers).map_err(Response::failed)?;
-        restore(job, &model, &mut denoiser, &picture, &order).map_err(|error| {
-            let (problem, hint) = Failure::from(error).words();
-            Response::problem(Status::Impossible, problem, hint.unwrap_or_else(|| "try other values".into()))
-        })
+        restore(job, &model, &mut denoiser, &picture, &order).map_err(Response::failed)
     })
 }
 
@@ -104,27 +100,27 @@ fn restore(
     model: &Model,
     inner: &mut dyn Denoiser,
     picture: &Picture,
-    order: &Order,
+    order: &RestoreRequest,
 ) -> Result<(), RestoreError> {
     let shape = model.path.shape();
     let task = match order.task {
-        TaskName::Deblur => Task::Deblur {
+        RestoreTask::Deblur => Task::Deblur {
             kind: None,
             level: order.level.or(order.degrade.then_some(USUAL_BLUR)),
             boundary: order.boundary,
             direction: None,
         },
-        TaskName::Denoise => Task::Denoise,
-        TaskName::Inpaint => {
+        RestoreTask::Denoise => Task::Denoise,
+        RestoreTask::Inpaint => {
             let mask = order.hole.as_ref().ok_or(RestoreError::NoMask)?.mask(picture);
             let mask = resized(&mask, Shape { channels: 1, ..shape });
             Task::Inpaint { known: known_pixels(&to_unit(&mask.pixels), "the rectangle")? }
         }
-        TaskName::SuperResolve => Task::SuperResolve { factor: Some(order.factor.unwrap_or(USUAL_FACTOR)) },
-        TaskName::Colourise => Task::Colourise,
+        RestoreTask::SuperResolve => Task::SuperResolve { factor: Some(order.factor.unwrap_or(USUAL_FACTOR)) },
+        RestoreTask::Colourise => Task::Colourise,
     };
     // A picture to be made larger is taken as it is.
-    let seen = match order.task == TaskName::SuperResolve && !order.degrade {
+    let seen = match order.task == RestoreTask::SuperResolve && !order.degrade {
         true => picture.clone(),
         false => resized(picture, shape),
     };
