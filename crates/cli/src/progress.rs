@@ -72,8 +72,10 @@ impl Tasks {
         if current.as_ref().is_none_or(|current| current.task != task) {
             *current = Some(Progress::new(task, unit).continuing(done));
         }
-        if let Some(current) = &*current {
-            current.update(done, total);
+        match &*current {
+            Some(progress) if done < total => progress.update(done, total),
+            // The line of a finished task is removed.
+            _ => *current = None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! An error for a reader: what is wrong, and what to do about it.
 
 use crate::checkpoint::CheckpointError;
+use crate::experiment::ExperimentError;
 use crate::model::ModelError;
 use crate::recipe::RecipeError;
 use crate::restore::RestoreError;
@@ -30,6 +31,9 @@ pub fn explain(error: &(dyn Error + 'static)) -> (String, Option<String>) {
 
 /// The error inside one that only passes it on, and so hides it from its list of sources.
 fn inner<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    if let Some(inner) = error.downcast_ref().and_then(ExperimentError::inner) {
+        return self::inner(inner);
+    }
     match error.downcast_ref() {
         Some(known) if TrainError::hint(known).is_some() => return known,
         Some(TrainError::Stopped(inner)) => return inner,
@@ -58,6 +62,7 @@ fn known_hint(error: &(dyn Error + 'static)) -> Option<String> {
     let stopped = || error.downcast_ref().map(Stopped::hint);
     let train = || error.downcast_ref().and_then(TrainError::hint);
     let restore = || error.downcast_ref().and_then(RestoreError::hint).map(Cow::into_owned);
+    let experiment = || error.downcast_ref().and_then(ExperimentError::hint).map(Cow::into_owned);
     let device = || match error.downcast_ref() {
         Some(softdiff_engine::Error::Device { hint, .. }) => Some(hint.clone()),
         Some(softdiff_engine::Error::Memory { .. }) => {
@@ -65,5 +70,5 @@ fn known_hint(error: &(dyn Error + 'static)) -> Option<String> {
         }
         _ => None,
     };
-    checkpoint.or_else(run).or_else(diverged).or_else(stopped).or_else(train).or_else(restore).or_else(device)
+    checkpoint.or_else(run).or_else(diverged).or_else(stopped).or_else(train).or_else(restore).or_else(experiment).or_else(device)
 }

@@ -46,8 +46,8 @@ pub enum StudioError {
     #[error("{} is no folder; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
     NoFolder(PathBuf),
     /// A port in use, or an address of another machine.
-    #[error("cannot listen at {address}: {source}; give another --port, or --port 0 for a free one")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot listen at {address}: {error}; give another --port, or --port 0 for a free one")]
+    Listen { address: SocketAddr, error: std::io::Error },
     /// A thread that cannot be started.
     #[error(transparent)]
     Thread(#[from] std::io::Error),
@@ -62,7 +62,7 @@ pub fn serve(address: SocketAddr, options: StudioOptions) -> Result<String, Stud
     if let Some(model) = options.models.iter().find(|model| !model.is_dir()) {
         return Err(StudioError::NoFolder(model.clone()));
     }
-    let listener = TcpListener::bind(address).map_err(|source| StudioError::Listen { address, source })?;
+    let listener = TcpListener::bind(address).map_err(|error| StudioError::Listen { address, error })?;
     let guard = Guard::new(listener.local_addr()?);
     let url = guard.url();
     http::serve(listener, Arc::new(Studio::new(guard, options)?))?;

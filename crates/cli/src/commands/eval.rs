@@ -135,7 +135,6 @@ impl Measure {
             true => self.likelihood(&metrics, &progress)?,
             false => self.evaluate(&metrics, &progress)?,
         };
-        drop(tasks);
         // Decoding included.
         evaluation.seconds = begun.elapsed().as_secs_f64();
         if let Some(path) = &self.out {

@@ -87,7 +87,7 @@ impl Evaluation {
         let file = folder.join(self.file_name());
         match write(&file) {
             Ok(()) => Ok(file),
-            Err(source) => Err(StoreError::Unwritable { file, source }),
+            Err(error) => Err(StoreError::Unwritable { file, error }),
         }
     }
 }
@@ -105,8 +105,8 @@ pub enum StoreError {
     )]
     AnotherModel { model: String, run: String },
     /// No space, or no permission.
-    #[error("cannot write {}: {source}; check the folder and the free space", file.display())]
-    Unwritable { file: PathBuf, source: std::io::Error },
+    #[error("cannot write {}: {error}; check the folder and the free space", file.display())]
+    Unwritable { file: PathBuf, error: std::io::Error },
     /// A bad recipe.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
