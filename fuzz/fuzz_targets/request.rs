@@ -1,10 +1,10 @@
-//! A request as it comes over the network to the studio. The parser is part of the program, so its files are taken as they are.
+//! A request as it comes over the network to the studio. The parser is private to its crate, so its files are taken as they are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, unused_imports)]
-#[path = "../../crates/cli/src/studio/http/mod.rs"]
+#[path = "../../crates/studio/src/http/mod.rs"]
 mod http;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -8,7 +8,6 @@ mod atomic_file;
 mod commands;
 mod diagnostics;
 mod progress;
-mod studio;
 
 use clap::{CommandFactory, Parser};
 use output::Voice;

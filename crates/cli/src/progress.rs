@@ -60,6 +60,26 @@ impl Progress {
     }
 }
 
+/// The progress of one task after another, each shown from its first update on.
+#[derive(Default)]
+pub struct Tasks(Mutex<Option<Progress>>);
+
+impl Tasks {
+    /// Tells how many of how many are done, and of what.
+    pub fn update(&self, task: &'static str, unit: &'static str, done: usize, total: usize) {
+        // As in `update_saying`.
+        let Ok(mut current) = self.0.lock() else { return };
+        if current.as_ref().is_none_or(|current| current.task != task) {
+            *current = Some(Progress::new(task, unit).continuing(done));
+        }
+        match &*current {
+            Some(progress) if done < total => progress.update(done, total),
+            // The line of a finished task is removed.
+            _ => *current = None,
+        }
+    }
+}
+
 impl Progress {
     /// Prints a line of its own, whatever the progress shows.
     pub fn say(&self, text: &str) {

@@ -6,6 +6,7 @@
 
 pub mod checkpoint;
 pub mod experiment;
+pub mod hint;
 pub mod history;
 pub mod import;
 pub mod inception;

@@ -3,8 +3,10 @@
 mod common;
 
 use serde_json::Value;
+use softdiff::data::Dataset;
+use softdiff::engine::Device;
 use softdiff::inception::FEATURES;
-use softdiff::metrics::{Statistics, fid, polynomial_mmd2, prdc};
+use softdiff::metrics::{Evaluator, ImageSet, Metric, MetricError, Statistics, fid, polynomial_mmd2, prdc};
 
 /// Generated and real features, and what other software says of them.
 fn golden() -> (Vec<f32>, Vec<f32>, Vec<u8>, Value) {
@@ -78,4 +80,22 @@ fn statistics_are_read_as_they_were_written() {
     std::fs::write(&path, b"PK\x05\x06").unwrap();
     assert!(Statistics::read(&path).err().unwrap().to_string().contains("mu and sigma"));
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn images_in_memory_are_measured_against_a_data_source() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../diffusion/tests/golden/cifar10-test-256.bin");
+    let images = ImageSet::open(path).unwrap();
+    let inverted: Vec<u8> = images.dataset.pixels().iter().map(|&byte| 255 - byte).collect();
+    let inverted = ImageSet::new(Dataset::new(32, 32, 3, inverted, None, vec![]), "inverted");
+    let reference = images.clone().into();
+    let mut evaluator = Evaluator::new(&Device::open("cpu").unwrap());
+    let metrics = [Metric::SlicedWasserstein, Metric::Memorisation];
+    let same = evaluator.evaluate(&images, &reference, &metrics).unwrap();
+    assert_eq!((same.results["sliced_wasserstein"].value, same.results["memorisation"].value), (0.0, 1.0));
+    assert!(same.nearest.iter().enumerate().all(|(index, near)| near.index == index && near.distance == 0.0));
+    let other = evaluator.evaluate(&inverted, &reference, &metrics).unwrap();
+    assert!(other.results["sliced_wasserstein"].value > 0.05);
+    assert_eq!(other.protocol.images.source, "inverted");
+    assert!(matches!(evaluator.fid(&inverted, &reference), Err(MetricError::NoNetwork)));
 }

@@ -7,7 +7,9 @@ use softdiff::noise::Alpha;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::random::Stream;
-use softdiff::restore::{Conditioned, Entry, Match, Observation, Restoration, Spread, blur_deviation, noise_deviation};
+use softdiff::restore::{
+    Conditioned, Observation, PathEntry, PathMatch, PosteriorSampler, Spread, blur_deviation, noise_deviation,
+};
 use softdiff::sampler::{Ending, GaussianPart, Heun, Oracle, Sampler, Sampling, sample};
 
 const SHAPE: Shape = Shape { height: 4, width: 4, channels: 1 };
@@ -18,8 +20,8 @@ fn blur_path(shape: Shape) -> Path {
     Path::two_stage(blur, vec![0.01, 0.4, 0.9, 1.8, 6.0], Interpolation::MonotoneCubic).unwrap()
 }
 
-fn restoration<'a>(path: &'a Path, prior: &'a Prior, entry: Entry, spread: &'a Spread) -> Restoration<'a> {
-    Restoration { path, prior, sampler: &Heun, steps: 60, entry, spread: Some(spread), batch: 64 }
+fn restoration<'a>(path: &'a Path, prior: &'a Prior, entry: PathEntry, spread: &'a Spread) -> PosteriorSampler<'a> {
+    PosteriorSampler { path, prior, sampler: &Heun, steps: 60, entry, spread: Some(spread), batch: 64 }
 }
 
 /// Mean and covariance of x_0 given y, for Gaussian x_0.
@@ -124,7 +126,7 @@ fn a_path_entered_on_the_way_gives_samples_with_the_posteriors_mean_and_spread()
     let clean = path.at(t).unwrap().map.apply(SHAPE, &x0).unwrap();
     let values = clean.iter().zip(&eta).map(|(y, e)| y + sigma * e).collect();
     let seen = Observation::on_path(&path, t, sigma, values).unwrap();
-    let found = Match::find(&path, &seen).unwrap();
+    let found = PathMatch::find(&path, &seen).unwrap();
     assert!((found.t - t).abs() < 1e-3, "{found:?}");
     let prior = Prior::noise(&path).unwrap();
     let seeds: Vec<u64> = (0..400).collect();
@@ -134,7 +136,7 @@ fn a_path_entered_on_the_way_gives_samples_with_the_posteriors_mean_and_spread()
     for (i, deviation) in left.diagonal_values().iter().map(|v| v.sqrt()).enumerate() {
         // 400 samples: standard errors of 0.05 and 0.035 deviations.
         assert!((restored.mean[i] - mean[i]).abs() < 0.2 * deviation, "mean {i}: {restored:?}");
-        assert!((restored.deviation[i] / deviation - 1.0).abs() < 0.18, "deviation {i}: {restored:?}");
+        assert!((restored.std[i] / deviation - 1.0).abs() < 0.18, "deviation {i}: {restored:?}");
     }
 }
 
@@ -151,8 +153,8 @@ fn a_centred_path_is_entered_at_the_brightness_of_its_images() {
         let powers: Vec<f64> = (0..SHAPE.len()).map(|f| unit * unit * power(f)).collect();
         let spread = Spread::of_powers(SHAPE, &powers);
         let seen = Observation::new(SHAPE, LinearMap::Identity, unit * 0.3, values).unwrap();
-        let entry = Match::find(&path, &seen).unwrap().entry();
-        assert!(matches!(entry, Entry::At { scale, .. } if scale < 0.9), "{entry:?}");
+        let entry = PathMatch::find(&path, &seen).unwrap().entry();
+        assert!(matches!(entry, PathEntry::At { scale, .. } if scale < 0.9), "{entry:?}");
         let (prior, mut oracle) = (Prior::noise(&path).unwrap(), gaussian(&path, &mean, &covariance));
         restoration(&path, &prior, entry, &spread).run(&mut oracle, &seen, &[1, 2], &mut |_, _| {}).unwrap().samples
     };
@@ -185,10 +187,10 @@ fn restoring_images_like_photographs_comes_near_the_best_possible() {
         ("deblur", Observation::on_path(&path, 0.55, 0.01, noisy(blurred)).unwrap()),
         ("inpaint", Observation::masked(shape, &known, 0.01, noisy(x0.clone())).unwrap()),
     ] {
-        let entry = Match::find(&path, &seen).unwrap().entry();
-        assert_eq!(entry == Entry::Beginning, name == "inpaint");
+        let entry = PathMatch::find(&path, &seen).unwrap().entry();
+        assert_eq!(entry == PathEntry::Beginning, name == "inpaint");
         let spread = Spread::fitting(&seen).unwrap();
-        let restoration = Restoration { steps: 40, ..restoration(&path, &prior, entry, &spread) };
+        let restoration = PosteriorSampler { steps: 40, ..restoration(&path, &prior, entry, &spread) };
         let restored = restoration.run(&mut oracle, &seen, &seeds, &mut |_, _| {}).unwrap();
         let best = posterior(&mean, &covariance, &seen).0;
         let (before, after, least) = (error(seen.values(), &x0), error(&restored.mean, &x0), error(&best, &x0));
@@ -208,8 +210,8 @@ fn an_image_depends_on_its_own_seed_alone() {
     let seen = Observation::on_path(&path, 0.5, 0.01, white_mean()).unwrap();
     let spread = Spread::white(VARIANCE).unwrap();
     let run = |seeds: &[u64], batch: usize| {
-        let at = Entry::At { t: 0.5, scale: 1.0 };
-        let restoration = Restoration { batch, ..restoration(&path, &prior, at, &spread) };
+        let at = PathEntry::At { t: 0.5, scale: 1.0 };
+        let restoration = PosteriorSampler { batch, ..restoration(&path, &prior, at, &spread) };
         restoration.run(&mut white(&path), &seen, seeds, &mut |_, _| {}).unwrap().samples
     };
     let all = run(&[5, 6, 7, 8], 4);
@@ -222,12 +224,12 @@ fn without_a_correction_the_path_is_walked_back_from_the_observation() {
     let path = blur_path(SHAPE);
     let prior = Prior::noise(&path).unwrap();
     let seen = Observation::on_path(&path, 0.5, 0.1, white_mean()).unwrap();
-    let (at, spread) = (Entry::At { t: 0.5, scale: 1.0 }, Spread::white(VARIANCE).unwrap());
-    let plain = Restoration { spread: None, ..restoration(&path, &prior, at, &spread) };
+    let (at, spread) = (PathEntry::At { t: 0.5, scale: 1.0 }, Spread::white(VARIANCE).unwrap());
+    let plain = PosteriorSampler { spread: None, ..restoration(&path, &prior, at, &spread) };
     let restored = plain.run(&mut white(&path), &seen, &[1, 2], &mut |_, _| {}).unwrap();
     // The observation has the path's noise already, so that a deterministic sampler gives one image.
     assert_eq!(Heun.draws(), 0);
-    assert!(restored.deviation.iter().all(|deviation| *deviation < 1e-12));
+    assert!(restored.std.iter().all(|deviation| *deviation < 1e-12));
 }
 
 #[test]

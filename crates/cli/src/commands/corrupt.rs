@@ -5,9 +5,9 @@ use super::pictures;
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
-use softdiff::corruption::Corruption;
+use softdiff::corruption::{Corruption, Shape};
 use softdiff::curve::Interpolation;
-use softdiff::image::{from_unit, grid};
+use softdiff::image::{from_unit, grid, to_unit};
 use softdiff::path::{LevelSchedule, Path as DiffusionPath};
 use softdiff::random::Stream;
 use softdiff::schedule::{Schedule, Timing, usual_candidates};
@@ -67,7 +67,9 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     if arguments.steps < 2 {
         return Err(Failure::new(format!("{} steps show no way", arguments.steps)).hint("give --steps 2 or more"));
     }
-    let (shape, image) = pictures::one(&arguments.data, arguments.index)?;
+    let picture = pictures::one(&arguments.data, arguments.index)?;
+    let shape = Shape::new(picture.height, picture.width, picture.channels);
+    let image = to_unit(&picture.pixels);
     let corruption = arguments.corruption.build(shape, arguments.seed)?;
     let path = path(corruption, arguments.schedule.as_deref())?;
     let eta = Stream::new(arguments.seed, "noise of a strip").normals(image.len());

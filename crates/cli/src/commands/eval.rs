@@ -1,23 +1,29 @@
 //! `softdiff eval`: how good generated pictures are, and the comparison of two such results.
 
 mod compare;
-pub(super) mod features;
-mod keep;
-mod likelihood;
-mod measure;
 mod metric;
-mod pixels;
 mod sets;
 
 use super::device::DeviceFlag;
-use crate::atomic_file::save;
+use crate::atomic_file::{self, save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
+use crate::progress::Tasks;
 use clap::{Args, Subcommand};
-use metric::Metric;
+use metric::MetricFlag;
 use sets::SetFlags;
+use softdiff::data::Dataset;
+use softdiff::image::{Picture, grid};
 use softdiff::inception::{Inception, Preset};
-use softdiff::metrics::Evaluation;
+use softdiff::metrics::{
+    Evaluation, EvaluationOptions, Evaluator, Made, Metric, MetricError, Nearest, Reference, TaskProgress,
+};
+use softdiff::model::{LikelihoodOptions, Model, batch_size};
+use softdiff::run::RunFolder;
 use std::path::PathBuf;
+use std::time::Instant;
+
+/// Generated images in a picture of neighbours.
+const SHOWN: usize = 16;
 
 const EXAMPLE: &str = "\
 Example: FID of 50000 images against CIFAR-10's training pictures, then all metrics
@@ -62,7 +68,7 @@ pub struct Measure {
     sets: SetFlags,
     /// Which numbers, separated by commas, or all.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "fid", value_name = "NAMES")]
-    metrics: Vec<Metric>,
+    metrics: Vec<MetricFlag>,
     /// The FID network (.safetensors or .pth) [default: $SOFTDIFF_INCEPTION].
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
@@ -121,16 +127,21 @@ impl Eval {
 
 impl Measure {
     fn run(&self, json: bool) -> Outcome {
-        let evaluation = match Metric::expand(&self.metrics).contains(&Metric::Likelihood) {
-            true => likelihood::measure(self)?,
-            false => measure::all(self)?,
+        let begun = Instant::now();
+        let metrics = MetricFlag::expand(&self.metrics);
+        let tasks = Tasks::default();
+        let progress = |task, unit, done, total| tasks.update(task, unit, done, total);
+        let mut evaluation = match metrics.contains(&Metric::Likelihood) {
+            true => self.likelihood(&metrics, &progress)?,
+            false => self.evaluate(&metrics, &progress)?,
         };
-        let text = serde_json::to_string_pretty(&evaluation)? + "\n";
+        // Decoding included.
+        evaluation.seconds = begun.elapsed().as_secs_f64();
         if let Some(path) = &self.out {
-            save(path, text.as_bytes())?;
+            save(path, evaluation.to_json().as_bytes())?;
         }
         if let Some(run) = &self.run {
-            let file = keep::result(run, &evaluation, text.as_bytes())?;
+            let file = evaluation.store(&RunFolder::new(run))?;
             eprintln!("kept as {}; softdiff report {} shows it", file.display(), run.display());
         }
         if json {
@@ -141,17 +152,81 @@ impl Measure {
         Ok(())
     }
 
+    fn evaluate(&self, metrics: &[Metric], progress: TaskProgress<'_>) -> Result<Evaluation, Failure> {
+        let device = self.device.open()?;
+        let mut evaluator = Evaluator::new(&device).with_options(self.options()).with_progress(progress);
+        // The network first: a wrong file should not cost the time of decoding.
+        if metrics.iter().any(|metric| metric.needs_network()) {
+            evaluator = evaluator.with_preset(&self.network()?, self.preset);
+        }
+        let (images, reference) = self.sets.load()?;
+        self.check_run(images.made.as_ref())?;
+        let evaluation = evaluator.evaluate(&images, &reference, metrics)?;
+        let Reference::Images(reference) = &reference else { return Ok(evaluation) };
+        if let (Some(path), true) = (&self.save_statistics, !evaluation.protocol.network.is_empty()) {
+            let (statistics, note) = evaluator.reference_statistics(reference)?;
+            atomic_file::write(path, |file| statistics.write(file, &note)).map_err(|error| unwritable(path, &error))?;
+        }
+        if let (Some(path), true) = (&self.show_neighbours, metrics.contains(&Metric::Memorisation)) {
+            save(path, &neighbours(&images.dataset, &reference.dataset, &evaluation.nearest).to_png())?;
+        }
+        Ok(evaluation)
+    }
+
+    fn likelihood(&self, metrics: &[Metric], progress: TaskProgress<'_>) -> Result<Evaluation, Failure> {
+        if metrics.len() > 1 {
+            return Err(MetricError::LikelihoodOfImages.into());
+        }
+        let (place, images) = self.sets.model_and_images()?;
+        let model = Model::open(&place, None)?;
+        self.check_run(None)?;
+        let device = self.device.open()?;
+        let (probes, tolerance, seed) = (self.probes, self.tolerance, self.seed);
+        let options = LikelihoodOptions { probes, tolerance, seed, batch: batch_size::LIKELIHOOD.on(&device) };
+        Ok(Evaluator::new(&device).with_progress(progress).likelihood(&model, &images, &options)?)
+    }
+
+    fn options(&self) -> EvaluationOptions {
+        EvaluationOptions {
+            samples: self.samples,
+            kid_subsets: self.kid_subsets,
+            kid_subset_size: self.kid_subset_size,
+            neighbours: self.neighbours.into(),
+            directions: self.directions,
+            seed: self.seed,
+        }
+    }
+
+    /// Refuses --run for images of another model before anything costs time.
+    fn check_run(&self, made: Option<&Made>) -> Outcome {
+        match &self.run {
+            Some(run) => Ok(Evaluation::check_run(&RunFolder::new(run), made)?),
+            None => Ok(()),
+        }
+    }
+
     /// The network that was asked for, or the one the environment names.
     fn network(&self) -> Result<Inception, Failure> {
         let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
         let Some(path) = named else {
-            let failure = Failure::new("these metrics need the FID network, and none was given");
-            return Err(failure.hint(
+            return Err(Failure::new("these metrics need the FID network, and none was given").hint(
                 "give --network FILE or set SOFTDIFF_INCEPTION; docs/evaluation.md says where to get it (some 90 MB)",
             ));
         };
         Ok(Inception::read(&path)?)
     }
+}
+
+/// The generated images that are nearest to a reference image, each above that image.
+fn neighbours(images: &Dataset, reference: &Dataset, nearest: &[Nearest]) -> Picture {
+    let mut order: Vec<usize> = (0..nearest.len()).collect();
+    order.sort_by(|&i, &j| nearest[i].distance.total_cmp(&nearest[j].distance));
+    order.truncate(SHOWN);
+    let above = order.iter().flat_map(|&i| images.picture(i));
+    let below = order.iter().flat_map(|&i| reference.picture(nearest[i].index));
+    let pixels: Vec<u8> = above.chain(below).copied().collect();
+    let zoom = grid::usual_zoom(images.width());
+    grid::compose(images.width(), images.height(), images.channels(), &pixels, order.len(), zoom)
 }
 
 /// The numbers for a reader; warnings go beside them, not among them.

@@ -6,7 +6,7 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::history::{History, evaluations_csv, event_file_name, metrics_csv, steps_csv, tensorboard};
-use softdiff::metrics::Kept;
+use softdiff::metrics::StoredEvaluations;
 use softdiff::model::{Model, ModelManifest};
 use softdiff::recipe::Weights;
 use softdiff::run::RunFolder;
@@ -103,7 +103,7 @@ impl Export {
         if let Some(to) = &self.csv {
             files.push((to.join("steps.csv"), steps_csv(&history).into_bytes()));
             files.push((to.join("evaluations.csv"), evaluations_csv(&history).into_bytes()));
-            files.push((to.join("metrics.csv"), metrics_csv(&Kept::read(&folder)).into_bytes()));
+            files.push((to.join("metrics.csv"), metrics_csv(&StoredEvaluations::read(&folder)).into_bytes()));
         }
         for (path, bytes) in &files {
             let folder = path.parent().unwrap_or(path);

@@ -4,7 +4,7 @@ use super::data::{explain, explain_opening};
 use crate::diagnostics::Failure;
 use softdiff::corruption::Shape;
 use softdiff::data::{Exif, LoadOptions, Source};
-use softdiff::image::{Format, Picture, decode, to_unit};
+use softdiff::image::{Format, Picture, decode};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,12 +33,11 @@ pub fn load(path: &Path, most: usize) -> Result<Pictures, Failure> {
 }
 
 /// Picture number `index` of a data source, or a picture file itself.
-pub fn one(path: &Path, index: usize) -> Result<(Shape, Vec<f64>), Failure> {
-    let picture = match single(path) {
-        Some(picture) if index == 0 => picture?,
-        _ => from_source(path, index)?,
-    };
-    Ok((Shape::new(picture.height, picture.width, picture.channels), to_unit(&picture.pixels)))
+pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
+    match single(path) {
+        Some(picture) if index == 0 => picture,
+        _ => from_source(path, index),
+    }
 }
 
 /// The picture in a file that is nothing but a picture.

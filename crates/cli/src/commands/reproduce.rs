@@ -1,23 +1,17 @@
 //! `softdiff reproduce`: the paper's tables and figures, one name each.
 
-mod begin;
-mod beside;
-mod budget;
 mod drawing;
-mod measure;
+mod host;
 mod page;
-mod plan;
-mod results;
-mod runner;
 mod table;
 
 use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
-use budget::Budget;
-use clap::Args;
-use measure::Metric;
+use crate::progress::Tasks;
+use clap::{Args, ValueEnum};
+use host::ExperimentTerminal;
 use serde_json::json;
-use softdiff::experiment::{EXPERIMENTS, Experiment};
+use softdiff::experiment::{Budget, EXPERIMENTS, Experiment, ExperimentRunner, parse_images};
 use softdiff::inception::Inception;
 use softdiff::run::StopRequest;
 use std::path::PathBuf;
@@ -49,7 +43,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "M", conflicts_with_all = ["images", "budget"])]
     minutes: Option<f64>,
     /// Images that each model sees in training: 500000, 500k or 2M.
-    #[arg(long, value_name = "N", value_parser = budget::parse_images, conflicts_with = "budget")]
+    #[arg(long, value_name = "N", value_parser = parse_images, conflicts_with = "budget")]
     images: Option<u64>,
     /// Train as long as the paper did: paper.
     #[arg(long, value_name = "paper", value_parser = ["paper"])]
@@ -74,12 +68,21 @@ pub struct Reproduce {
     seeds: u16,
     /// What is measured [default: fid with a network, else sliced-wasserstein].
     #[arg(long, value_enum)]
-    metric: Option<Metric>,
+    metric: Option<DistanceName>,
     /// The FID network; SOFTDIFF_INCEPTION names it too.
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceFlag,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DistanceName {
+    /// Fréchet Inception distance; needs the network.
+    Fid,
+    /// Sliced Wasserstein distance of the pixels.
+    SlicedWasserstein,
 }
 
 impl Reproduce {
@@ -90,30 +93,31 @@ impl Reproduce {
             return Ok(());
         }
         let experiment = Experiment::find(&self.name)?;
-        if experiment.trains() && self.data.len() > 1 {
-            let failure =
-                Failure::new(format!("{} compares models on one data set, and several were given", self.name));
-            return Err(failure.hint("give --data once; only schedules takes several"));
-        }
         let budget = Budget::new(self.minutes, self.images, self.budget.is_some())?;
-        let entries = plan::entries(experiment, self.recipe.as_deref(), &self.data, &self.set, &budget)?;
+        let models = experiment.plan(self.recipe.as_deref(), &self.data, &self.set, &budget)?;
         // Before hours of training, not after.
         let network = if experiment.trains() { self.network()? } else { None };
         let device = self.device.open()?;
-        let job = runner::Job {
+        let stop = StopRequest::install()?;
+        let folder = self.out.join(experiment.name);
+        let mut host =
+            ExperimentTerminal { experiment, folder: folder.clone(), device: device.clone(), stop: stop.clone(), json };
+        let tasks = Tasks::default();
+        let runner = ExperimentRunner {
             experiment,
-            entries,
+            models,
             budget,
             samples: self.samples.map(|samples| samples as usize),
             seeds: self.seeds.into(),
             network,
-            folder: self.out.join(experiment.name),
+            folder,
             device,
-            stop: StopRequest::install()?,
+            stop: Some(stop),
             command: typed(),
-            json,
+            progress: &|task, unit, done, total| tasks.update(task, unit, done, total),
         };
-        let (results, files) = job.run()?;
+        let results = runner.run(&mut host)?;
+        let files = host.publish(&runner, &results)?;
         if json {
             println!("{}", json!({ "results": results, "files": files }));
         } else {
@@ -127,9 +131,9 @@ impl Reproduce {
     fn network(&self) -> Result<Option<Inception>, Failure> {
         let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
         match (self.metric, named) {
-            (Some(Metric::SlicedWasserstein), _) | (None, None) => Ok(None),
+            (Some(DistanceName::SlicedWasserstein), _) | (None, None) => Ok(None),
             (_, Some(path)) => Ok(Some(Inception::read(&path)?)),
-            (Some(Metric::Fid), None) => {
+            (Some(DistanceName::Fid), None) => {
                 let failure = Failure::new("FID needs the Inception network, and none was given");
                 Err(failure.hint(
                     "give --network FILE (docs/evaluation.md says where to get it), or --metric sliced-wasserstein",

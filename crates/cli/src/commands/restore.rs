@@ -1,7 +1,6 @@
 //! `softdiff restore`: what a degraded picture may have been, several times.
 
-mod observe;
-pub(crate) mod task;
+mod task;
 mod write;
 
 use super::checkpoint::CheckpointFlag;
@@ -12,8 +11,9 @@ use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
+use softdiff::corruption::Shape;
 use softdiff::recipe::Weights;
-use softdiff::restore::{Entry, Match, Restoration, Spread};
+use softdiff::restore::{self, Restoration};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -92,64 +92,42 @@ impl Restore {
             return Err(failure.hint("give another --out, such as restored"));
         }
         let model = self.checkpoint.open(&self.model, self.weights)?;
-        let (path, shape) = (&*model.path, model.path.shape());
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
-        let sampler = section.build()?;
-        let (picture, known) = (pictures::one(&self.picture, self.index)?, self.task.known(shape)?);
-        let seen = self.task.observe(&model, picture, known, self.degrade)?;
-        let truth = match (&self.truth, seen.truth) {
-            (Some(file), _) => Some(task::fitting(file, 0, shape)?),
-            (None, truth) => truth,
+        let picture = pictures::one(&self.picture, self.index)?;
+        let found = Shape::new(picture.height, picture.width, picture.channels);
+        let task = self.task.task(&model, found, self.degrade)?;
+        let sampler = section.sampler.clone();
+        let restoration = Restoration::new(&model)
+            .task(task)
+            .noise(self.task.noise)
+            .sampling(section)
+            .seeds(self.seeds.0.iter().copied())
+            .unconditioned(self.free)
+            .batch(self.batch);
+        let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
+        let truth = match &self.truth {
+            Some(file) => Some(restore::fitted(&pictures::one(file, 0)?, model.path.shape())?),
+            None => observed.truth.clone(),
         };
-        let observation = seen.observation;
-        let (entry, mismatch) = match seen.time {
-            Some(t) => (Entry::At { t, scale: 1.0 }, 0.0),
-            None => {
-                let found = Match::find(path, &observation)?;
-                (found.entry(), found.mismatch)
-            }
-        };
-        if self.free && entry == Entry::Beginning {
-            let failure =
-                Failure::new("this model's path never looks like the picture, so it cannot be entered with it");
-            return Err(failure.hint("leave --free out, or train a model on that corruption"));
-        }
         let device = self.device.open()?;
-        let batch = self.batch.unwrap_or(if device.is_gpu() { 64 } else { 8 }).clamp(1, self.seeds.0.len());
-        let spread = Spread::fitting(&observation)?;
         let begun = Instant::now();
-        let mut denoiser = model.denoiser(&device, batch, model.recipe.train.precision)?;
-        let restoration = Restoration {
-            path,
-            prior: &model.prior,
-            sampler: sampler.as_ref(),
-            steps: section.steps,
-            entry,
-            spread: (!self.free).then_some(&spread),
-            batch,
-        };
         let progress = Progress::new("restoring", "samples");
-        let mut tell = |done: usize, total: usize| progress.update(done, total);
-        let restored = restoration.run(&mut denoiser, &observation, &self.seeds.0, &mut tell)?;
+        let mut update = |done: usize, total: usize| progress.update(done, total);
+        let restored = restoration.device(&device).restore(observed, &mut update)?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
-        let steps = restoration.sampling()?.times.len() - 1;
-        let files = write::files(&self.out, shape, &observation, &restored, truth.as_deref(), &self.seeds.0)?;
-        let scores = truth.as_deref().map(|truth| write::scores(shape, &observation, &restored, truth)).transpose()?;
-        let start = match entry {
-            Entry::At { t, .. } => t,
-            Entry::Beginning => 1.0,
-        };
-        let misfit = observation.misfit(&restored.mean)?;
-        let warning = task::poor_fit(misfit, self.free);
+        let files = write::files(&self.out, &restored, truth.as_deref(), &self.seeds.0)?;
+        let scores = truth.as_deref().map(|truth| restored.scores(truth)).transpose()?;
+        let (warning, steps, seen) = (restored.warning(), restored.steps, &restored.observed);
+        let (start, noise) = (seen.entry.time(), seen.observation.sigma());
         if json {
             let facts = json!({
                 "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "task": seen.task,
-                "level": seen.level, "boundary": seen.boundary, "noise": observation.sigma(), "entered_at": start, "mismatch": mismatch,
-                "sampler": section.sampler, "steps": steps, "samples": self.seeds.0.len(), "seconds": seconds,
-                "misfit": misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
+                "level": seen.level, "boundary": seen.boundary, "noise": noise, "entered_at": start, "mismatch": seen.mismatch,
+                "sampler": sampler, "steps": steps, "samples": self.seeds.0.len(), "seconds": seconds,
+                "misfit": restored.misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
                 "device": device.to_string(),
             });
             println!("{facts}");
@@ -158,12 +136,8 @@ impl Restore {
         let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
         let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
         eprintln!("{}{level}{boundary}, by {} at {}", seen.task, model.name, model.stage());
-        eprintln!(
-            "noise {:.4}{}",
-            observation.sigma(),
-            if seen.noise_estimated { ", estimated from the picture" } else { "" }
-        );
-        eprintln!("entered at t = {start:.3}, {} in {steps} steps, {seconds:.1} s on {device}", section.sampler);
+        eprintln!("noise {noise:.4}{}", if seen.noise_estimated { ", estimated from the picture" } else { "" });
+        eprintln!("entered at t = {start:.3}, {sampler} in {steps} steps, {seconds:.1} s on {device}");
         if let Some(scores) = scores {
             eprint!("{}", write::table(&scores));
         }

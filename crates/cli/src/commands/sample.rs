@@ -14,7 +14,7 @@ use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
 use softdiff::metrics::Made;
-use softdiff::model::{Generator, Model};
+use softdiff::model::{Generator, Model, batch_size};
 use softdiff::prior::Prior;
 use softdiff::recipe::Weights;
 use softdiff::sampler::Ending;
@@ -125,7 +125,7 @@ impl Sample {
             set.push(format!("begin at {} with {}", self.begin_at, pictures.source));
         }
         let device = self.device.open()?;
-        let batch = self.batch.unwrap_or(if device.is_gpu() { 256 } else { 32 }).clamp(1, self.seeds.0.len());
+        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, self.seeds.0.len());
         let precision = model.recipe.train.precision;
         let begun = Instant::now();
         let progress = Progress::new("sampling", "images");

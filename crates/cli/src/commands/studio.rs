@@ -1,14 +1,13 @@
 //! `softdiff studio`: the page in the browser.
 
 use super::device::DeviceFlag;
-use crate::diagnostics::{Failure, Outcome};
-use crate::studio::{Guard, http};
+use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
 use softdiff::run::StopRequest;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use softdiff_studio::{StudioOptions, serve};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
@@ -49,23 +48,10 @@ pub struct Studio {
 impl Studio {
     /// Runs the verb, until a signal ends it.
     pub fn run(self, json: bool) -> Outcome {
-        for model in &self.model {
-            if !model.is_dir() {
-                let failure = Failure::new(format!("{} is no folder", model.display()));
-                return Err(failure.hint("give a run's folder, one of its checkpoints, or an exported model"));
-            }
-        }
-        let address = SocketAddr::new(self.host, self.port);
-        let listener = TcpListener::bind(address).map_err(|error| {
-            Failure::new(format!("cannot listen at {address}: {error}"))
-                .hint("give another --port, or --port 0 for a free one")
-        })?;
-        let guard = Guard::new(listener.local_addr()?);
-        let url = guard.url();
         let device = self.device.name().to_owned();
-        let studio = crate::studio::Studio::new(guard, self.runs, self.model, device)?;
+        let options = StudioOptions { runs: self.runs, models: self.model, device };
+        let url = serve(SocketAddr::new(self.host, self.port), options)?;
         let stop = StopRequest::install()?;
-        http::serve(listener, Arc::new(studio))?;
         if json {
             println!("{}", json!({ "url": url }));
         } else {

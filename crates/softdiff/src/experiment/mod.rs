@@ -1,12 +1,27 @@
 //! The paper's tables and figures as data: which models to train, how they differ, and what to measure of each.
 //!
 //! An [`Experiment`] holds no code. Every variant is one base recipe with a few keys changed, so that network, data, seed
-//! and budget are equal; whoever runs it trains each variant and measures it at each of its settings.
+//! and budget are equal. [`Experiment::plan`] gives the recipes, and an [`ExperimentRunner`] trains each variant and measures
+//! it at each of its settings.
 
+mod budget;
+mod error;
+mod measure;
 mod oracle;
+mod phases;
+mod plan;
+mod results;
+mod reuse;
+mod runner;
 mod table;
 
+pub use budget::{Budget, parse_images};
+pub use error::ExperimentError;
+pub use measure::ReferenceData;
 pub use oracle::{GaussianImages, OracleError, reflected};
+pub use plan::PlannedModel;
+pub use results::{EXACT, ExperimentResults, MeasurementRow, ScheduleLevels};
+pub use runner::{ExperimentHost, ExperimentRunner, FigureInputs};
 pub use table::EXPERIMENTS;
 
 /// One table or figure of the paper.

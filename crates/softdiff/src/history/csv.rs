@@ -1,7 +1,7 @@
 //! Tables as CSV (RFC 4180, lines ended by a newline alone): empty where there is no number.
 
 use super::History;
-use crate::metrics::{Kept, Made};
+use crate::metrics::{Made, StoredEvaluations};
 use crate::run::{Event, EventKind};
 
 /// One row per `step` event: step, seconds trained, images seen, loss, rate, norm, and the loss by bin of t.
@@ -35,7 +35,7 @@ pub fn evaluations_csv(history: &History) -> String {
 }
 
 /// One row per number that `softdiff eval --run` kept, with what decides it; the whole protocol is in its JSON file.
-pub fn metrics_csv(kept: &Kept) -> String {
+pub fn metrics_csv(kept: &StoredEvaluations) -> String {
     let mut text = String::from(
         "metric,value,error,sampler,sampler_steps,nfe,images,seeds,step,weights,images_hash,reference,reference_hash,network,preset\n",
     );

@@ -1,14 +1,11 @@
 //! The network on a device: pictures in, features out.
 
 use super::{FEATURES, Inception, InceptionError, Preset, graph};
+use crate::model::batch_size;
 use rayon::prelude::*;
 use softdiff_engine::Precision;
 use softdiff_engine::device::Evaluator;
 use softdiff_engine::{Device, Graph, Var};
-
-/// Pictures at a time: on a GPU enough to fill it, on a CPU few enough to stay near the caches.
-const BATCH_GPU: usize = 128;
-const BATCH_CPU: usize = 4;
 
 /// Computes features as accurately as f32 does on any device, never rounded to TF32.
 pub struct Extractor {
@@ -94,7 +91,7 @@ impl Extractor {
     }
 
     fn ready(&mut self, size: [usize; 2]) -> Result<&mut Ready, InceptionError> {
-        let batch = if self.device.is_gpu() { BATCH_GPU } else { BATCH_CPU };
+        let batch = batch_size::FEATURES.on(&self.device);
         let ready = match self.ready.take() {
             Some(ready) if ready.size == size => ready,
             _ => {

@@ -1,5 +1,6 @@
 //! Why a metric could not be computed.
 
+use crate::data::DataError;
 use crate::inception::InceptionError;
 use crate::linalg::LinalgError;
 use crate::transport::TransportError;
@@ -46,6 +47,24 @@ pub enum MetricError {
     /// Results without a number in common.
     #[error("these results have no metric in common; measure both with the same --metrics")]
     NothingInCommon,
+    /// Statistics where images are needed.
+    #[error(
+        "{} holds statistics, which are enough for fid alone; give the data set itself, or --metrics fid,fid-infinity",
+        path.display()
+    )]
+    StatisticsOnly { path: PathBuf },
+    /// Likelihood together with metrics of images.
+    #[error("likelihood is measured of a model, the other metrics of pictures; measure it alone: --metrics likelihood")]
+    LikelihoodOfImages,
+    /// Metrics of features without the FID network.
+    #[error(
+        "these metrics need the FID network, and none was given; give --network FILE or set SOFTDIFF_INCEPTION, \
+         docs/evaluation.md says where to get it (some 90 MB)"
+    )]
+    NoNetwork,
+    /// Images that cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The network or its device.
     #[error(transparent)]
     Inception(#[from] InceptionError),

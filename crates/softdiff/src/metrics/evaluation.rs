@@ -1,6 +1,6 @@
 //! Results with their protocol, and the comparison of two of them.
 
-use super::{MetricError, Protocol};
+use super::{Memorisation, MetricError, Nearest, Protocol};
 use crate::image::Quantise;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,6 +38,12 @@ impl Measured {
     pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Measured {
         self.details.insert(name.into(), value.into());
         self
+    }
+}
+
+impl From<Memorisation> for Measured {
+    fn from(sum: Memorisation) -> Measured {
+        Measured::new(sum.share).detail("copies", sum.copies).detail("median_distance", sum.median_distance)
     }
 }
 
@@ -89,6 +95,9 @@ pub struct Evaluation {
     pub device: String,
     /// How long it took.
     pub seconds: f64,
+    /// The nearest reference images of each generated one, where memorisation was measured; not part of a result file.
+    #[serde(skip)]
+    pub nearest: Vec<Nearest>,
 }
 
 impl Evaluation {
@@ -96,7 +105,7 @@ impl Evaluation {
     pub fn new(protocol: Protocol, device: String) -> Evaluation {
         let (format, version) = (FORMAT.into(), env!("CARGO_PKG_VERSION").into());
         let (results, warnings) = (BTreeMap::new(), vec![]);
-        Evaluation { format, version, protocol, made: None, results, warnings, device, seconds: 0.0 }
+        Evaluation { format, version, protocol, made: None, results, warnings, device, seconds: 0.0, nearest: vec![] }
     }
 }
 
@@ -128,13 +137,13 @@ pub fn compare(left: &Evaluation, right: &Evaluation) -> Result<Vec<Comparison>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Pictures;
+    use crate::metrics::ImageSetInfo;
     use serde_json::json;
 
     fn result(seed: u64, source: &str, preset: &str) -> Evaluation {
         let protocol = Protocol {
-            images: Pictures { source: source.into(), hash: source.into(), count: 100, ..Pictures::default() },
-            reference: Pictures { source: "r".into(), hash: "h".into(), count: 200, ..Pictures::default() },
+            images: ImageSetInfo { source: source.into(), hash: source.into(), count: 100, ..ImageSetInfo::default() },
+            reference: ImageSetInfo { source: "r".into(), hash: "h".into(), count: 200, ..ImageSetInfo::default() },
             quantisation: "8 bits".into(),
             network: "n".into(),
             preset: preset.into(),

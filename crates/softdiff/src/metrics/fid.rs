@@ -4,12 +4,9 @@
 //! eigenvalues of `F^T S2 F`, a symmetric matrix without negative eigenvalues; `F` has only as many columns as `S1` has
 //! rank, so the directions in which few pictures have no spread add no rounding noise.
 
-use super::{MetricError, Note, Pictures, Statistics, StatisticsCache};
-use crate::data::Dataset;
-use crate::inception::{Extractor, FEATURES};
+use super::{MetricError, Statistics};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
 use softdiff_engine::cpu::product::inner_products;
-use softdiff_engine::hash;
 
 /// A reference set, made ready for several comparisons.
 pub struct FidReference {
@@ -68,57 +65,6 @@ fn trace_of_root(factor: &Matrix, covariance: &Matrix) -> Result<f64, MetricErro
     let mut whole = Matrix::zeros(rank, rank);
     inner_products(half.values(), factor.values(), n, whole.values_mut());
     Ok(symmetric_eigenvalues(&whole)?.iter().map(|value| value.max(0.0).sqrt()).sum())
-}
-
-/// FID of sets of pictures against one reference, for a trainer that asks again and again.
-pub struct Fid {
-    extractor: Extractor,
-    reference: FidReference,
-}
-
-impl Fid {
-    /// Computes the reference's features with `extractor`, which stays for the pictures to come.
-    pub fn new(mut extractor: Extractor, reference: &Dataset) -> Result<Fid, MetricError> {
-        let size = [reference.height(), reference.width(), reference.channels()];
-        let statistics = statistics_of(&mut extractor, reference.pixels(), size)?;
-        Fid::with_statistics(extractor, &statistics)
-    }
-
-    /// The same, with statistics from the user's cache where they are there; computed ones are kept in it.
-    pub fn cached(extractor: Extractor, reference: &Dataset, pictures: Pictures) -> Result<Fid, MetricError> {
-        let (network, preset) = (hash::to_text(extractor.network().hash()), extractor.preset().to_string());
-        let cache = StatisticsCache::new(Note { count: reference.len(), pictures, network, preset });
-        if let Some(statistics) = cache.get() {
-            return Fid::with_statistics(extractor, &statistics);
-        }
-        let mut extractor = extractor;
-        let size = [reference.height(), reference.width(), reference.channels()];
-        let statistics = statistics_of(&mut extractor, reference.pixels(), size)?;
-        cache.put(&statistics);
-        Fid::with_statistics(extractor, &statistics)
-    }
-
-    /// Against statistics that are known already.
-    pub fn with_statistics(extractor: Extractor, reference: &Statistics) -> Result<Fid, MetricError> {
-        Ok(Fid { extractor, reference: FidReference::new(reference)? })
-    }
-
-    /// FID of 8-bit pictures (NHWC).
-    pub fn of(&mut self, pictures: &[u8], height: usize, width: usize, channels: usize) -> Result<f64, MetricError> {
-        let statistics = statistics_of(&mut self.extractor, pictures, [height, width, channels])?;
-        self.reference.distance(&statistics)
-    }
-}
-
-fn statistics_of(extractor: &mut Extractor, pictures: &[u8], size: [usize; 3]) -> Result<Statistics, MetricError> {
-    let mut statistics = Statistics::new(FEATURES);
-    let mut outcome = Ok(());
-    extractor.each_batch(pictures, size, &mut |batch| {
-        if outcome.is_ok() {
-            outcome = statistics.add(batch);
-        }
-    })?;
-    outcome.map(|()| statistics)
 }
 
 #[cfg(test)]

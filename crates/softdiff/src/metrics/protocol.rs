@@ -1,14 +1,15 @@
 //! How a number was measured: everything that must be equal before two numbers may be compared.
 
+use super::MetricError;
 use crate::data::{Dataset, Split, Transform};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softdiff_engine::hash;
 use std::collections::BTreeMap;
 
-/// A set of pictures, or the statistics that stand for one.
+/// What a set of images is, or the statistics that stand for one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pictures {
+pub struct ImageSetInfo {
     /// The name of its file or folder.
     pub source: String,
     /// A hash of all pixels and labels after crop and resize, or of the statistics.
@@ -25,10 +26,10 @@ pub struct Pictures {
     pub resize: String,
 }
 
-impl Pictures {
+impl ImageSetInfo {
     /// Describes a loaded set.
-    pub fn of(dataset: &Dataset, source: &str, split: Split, transform: &Transform) -> Pictures {
-        Pictures {
+    pub fn of(dataset: &Dataset, source: &str, split: Split, transform: &Transform) -> ImageSetInfo {
+        ImageSetInfo {
             source: source.into(),
             hash: hash::to_text(dataset.hash()),
             count: dataset.len(),
@@ -46,15 +47,21 @@ impl Pictures {
             },
         }
     }
+
+    /// Refuses images of different sizes.
+    pub(super) fn check_sizes(left: [usize; 3], right: [usize; 3]) -> Result<(), MetricError> {
+        let text = |size: [usize; 3]| size.map(|side| side.to_string()).join(" x ");
+        if left == right { Ok(()) } else { Err(MetricError::Sizes { left: text(left), right: text(right) }) }
+    }
 }
 
 /// Everything that decides the numbers beside the generated pictures themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
     /// The generated pictures.
-    pub images: Pictures,
+    pub images: ImageSetInfo,
     /// What they are compared with.
-    pub reference: Pictures,
+    pub reference: ImageSetInfo,
     /// How samples are stored: 8 bits, as every picture file has them.
     pub quantisation: String,
     /// The network and its hash; empty where no metric needs one.
@@ -72,7 +79,7 @@ impl Protocol {
     /// Every field by its whole name, such as `images.count`.
     pub fn fields(&self) -> BTreeMap<String, String> {
         let mut fields = BTreeMap::new();
-        flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut fields);
+        flatten("", &serde_json::to_value(self).expect("strings and numbers are JSON"), &mut fields);
         fields
     }
 

@@ -24,7 +24,7 @@ pub struct Note {
     /// How many pictures.
     pub count: usize,
     /// What they were and how they were treated.
-    pub pictures: super::Pictures,
+    pub pictures: super::ImageSetInfo,
     /// The network's hash.
     pub network: String,
     /// How pictures come to the network's input.

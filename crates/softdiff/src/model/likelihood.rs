@@ -1,6 +1,7 @@
 //! How likely a model finds images of 8 bits, in bits per dimension.
 
 use super::{Model, ModelError};
+use crate::metrics::MetricError;
 use crate::random::Stream;
 use crate::sampler::{Denoiser, SamplerError, Tolerance, Trace, log_likelihoods};
 
@@ -29,6 +30,9 @@ pub enum LikelihoodError {
     /// The prior.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// Images of another size.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
     /// The flow.
     #[error(transparent)]
     Sampler(#[from] SamplerError),

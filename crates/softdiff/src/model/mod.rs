@@ -1,5 +1,6 @@
 //! Trained models: a network with weights, the path it was trained on, and where that path starts.
 
+pub mod batch_size;
 mod choice;
 mod denoiser;
 mod export;

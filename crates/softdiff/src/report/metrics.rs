@@ -2,7 +2,7 @@
 //! number was measured.
 
 use super::{Block, Chart, Figure, Section, Series};
-use crate::metrics::{Evaluation, Kept, Made, Measured};
+use crate::metrics::{Evaluation, Made, Measured, StoredEvaluations};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Metrics that are drawn, the first one that was measured at least twice.
@@ -12,7 +12,7 @@ const DRAWN: [(&str, &str); 3] =
 /// Fields that a table of results has in its rows.
 const IN_ROWS: [&str; 2] = ["images.source", "images.hash"];
 
-impl Kept {
+impl StoredEvaluations {
     /// The metric over evaluations of the network, a line for each sampler; none unless two results can be compared.
     pub(super) fn quality(&self) -> Option<Section> {
         let groups = self.groups();

@@ -1,14 +1,14 @@
 //! Kept results as sections.
 
 use super::*;
-use crate::metrics::{Pictures, Protocol};
+use crate::metrics::{ImageSetInfo, Protocol};
 use serde_json::json;
 
 fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluation {
     let pictures =
-        |source: &str| Pictures { source: source.into(), count, split: "train".into(), ..Pictures::default() };
+        |source: &str| ImageSetInfo { source: source.into(), count, split: "train".into(), ..ImageSetInfo::default() };
     let protocol = Protocol {
-        images: Pictures { hash: format!("{sampler}{evaluations}"), ..pictures("images.npz") },
+        images: ImageSetInfo { hash: format!("{sampler}{evaluations}"), ..pictures("images.npz") },
         reference: pictures("my data"),
         quantisation: "8 bits".into(),
         network: "fnv1a64:1".into(),
@@ -32,8 +32,8 @@ fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluati
     evaluation
 }
 
-fn kept(evaluations: Vec<Evaluation>) -> Kept {
-    Kept { evaluations, unreadable: vec!["torn.json".into()] }
+fn kept(evaluations: Vec<Evaluation>) -> StoredEvaluations {
+    StoredEvaluations { evaluations, unreadable: vec!["torn.json".into()] }
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn results_of_one_protocol_make_a_line_for_each_sampler_and_others_a_table_of_th
 #[test]
 fn a_single_result_is_no_line_and_nothing_kept_is_no_section() {
     assert!(kept(vec![result("heun", 19, 30.0, 50)]).quality().is_none());
-    assert!(Kept::default().section().is_none() && Kept::default().lowest_fid().is_none());
+    assert!(StoredEvaluations::default().section().is_none() && StoredEvaluations::default().lowest_fid().is_none());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a run wrote down: its recipe, events, schedule and sessions, as sections.
 
 use super::{Block, Body, Chart, Figure, Section, Series};
-use crate::metrics::Kept;
+use crate::metrics::StoredEvaluations;
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
 use crate::run::{Event, EventKind, RunError, RunFolder, Session};
@@ -26,7 +26,7 @@ pub struct Records {
     /// Who worked on it.
     pub sessions: Vec<Session>,
     /// How good its images were found to be.
-    pub kept: Kept,
+    pub kept: StoredEvaluations,
 }
 
 /// Why the records could not be read.
@@ -52,7 +52,7 @@ impl Records {
             false => vec![],
         };
         let schedule = if folder.schedule().is_file() { Some(Schedule::read(&folder.schedule())?) } else { None };
-        let (sessions, kept) = (folder.sessions(), Kept::read(folder));
+        let (sessions, kept) = (folder.sessions(), StoredEvaluations::read(folder));
         Ok(Records { folder: folder.clone(), recipe, events, schedule, sessions, kept })
     }
 

@@ -5,7 +5,7 @@ use super::path::tiles;
 use super::{Block, Chart, Figure, Section, Series};
 use crate::data::Dataset;
 use crate::image::to_unit;
-use crate::metrics::{memorisation, nearest, sliced_wasserstein};
+use crate::metrics::{Distance, Measured, evenly_spaced, memorisation, nearest};
 use crate::model::{Model, NetworkDenoiser};
 use crate::objective::Prediction;
 use crate::sampler::{Sampler, Sampling, Watched, by_name, needs_scale, sample};
@@ -72,7 +72,7 @@ impl Scene<'_> {
         if let Some(dataset) = self.dataset {
             let quality = self.quality(&images)?;
             let floor = self.floor(dataset, self.images)?;
-            let text = |(value, error): (f64, f64)| format!("{value:.4} ± {error:.4}");
+            let text = |found: Measured| format!("{:.4} ± {:.4}", found.value, found.error.unwrap_or(0.0));
             found.numbers.push((format!("sliced Wasserstein, {} samples to data", self.images), text(quality)));
             found.numbers.push(("the same for other images of the data".into(), text(floor)));
             self.neighbours(&images, dataset, &mut found)?;
@@ -169,13 +169,13 @@ impl Scene<'_> {
                 };
                 let mut counting = Watched { inner: denoiser, look: count };
                 let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
-                points.push((asked as f64 / images.len() as f64, self.quality(&images)?.0));
+                points.push((asked as f64 / images.len() as f64, self.quality(&images)?.value));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
             series.push(Series::new(*name, points));
         }
         if let Some(dataset) = self.dataset {
-            let floor = self.floor(dataset, count)?.0;
+            let floor = self.floor(dataset, count)?.value;
             let (first, last) = (STEPS[0] as f64, STEPS[STEPS.len() - 1] as f64);
             series.push(Series::new("data itself", vec![(first, floor), (last, floor)]).dashed());
         }
@@ -197,18 +197,15 @@ impl Scene<'_> {
     }
 
     /// Sliced Wasserstein distance of images, as bytes would hold them, to as many of the data.
-    fn quality(&self, images: &[f64]) -> Result<(f64, f64), ReportError> {
-        let size = self.model.path.shape().len();
-        let Some(dataset) = self.dataset else { unreachable!("quality is asked for with data only") };
-        let reference = spread(dataset, 0, images.len() / size);
-        let bytes = self.model.recipe.sample.quantise.bytes(images);
-        Ok(sliced_wasserstein(&bytes, &reference, size, DIRECTIONS, 0)?)
+    fn quality(&self, images: &[f64]) -> Result<Measured, ReportError> {
+        let dataset = self.dataset.expect("quality is asked for with data only");
+        let count = images.len() / self.model.path.shape().len();
+        distance(dataset, &self.model.recipe.sample.quantise.bytes(images), count)
     }
 
     /// The same for images of the data that are not among those compared with.
-    fn floor(&self, dataset: &Dataset, count: usize) -> Result<(f64, f64), ReportError> {
-        let (images, reference) = (spread(dataset, 1, count), spread(dataset, 0, count));
-        Ok(sliced_wasserstein(&images, &reference, dataset.picture_size(), DIRECTIONS, 0)?)
+    fn floor(&self, dataset: &Dataset, count: usize) -> Result<Measured, ReportError> {
+        distance(dataset, &evenly_spaced(dataset, 1, count), count)
     }
 
     /// The first images, each above its nearest neighbour in the data; whether the model only remembers.
@@ -233,9 +230,9 @@ impl Scene<'_> {
     }
 }
 
-/// The bytes of `count` images spread over the data; with another offset, other ones where there are enough.
-fn spread(dataset: &Dataset, offset: usize, count: usize) -> Vec<u8> {
-    let count = count.min(dataset.len() / 2).max(1);
-    let every = dataset.len() / count;
-    (0..count).flat_map(|i| dataset.picture(i * every + offset.min(every - 1))).copied().collect()
+/// Sliced Wasserstein distance of images to `count` of the data.
+fn distance(dataset: &Dataset, images: &[u8], count: usize) -> Result<Measured, ReportError> {
+    let reference = evenly_spaced(dataset, 0, count);
+    let size = [dataset.height(), dataset.width(), dataset.channels()];
+    Ok(Distance::SlicedWasserstein { reference, directions: DIRECTIONS }.of(images, size)?)
 }

@@ -14,7 +14,7 @@ const HALVINGS: usize = 30;
 
 /// Where the way back begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Entry {
+pub enum PathEntry {
     /// At time t, whose C_t is `scale` times the observation's map.
     At {
         /// t.
@@ -26,9 +26,19 @@ pub enum Entry {
     Beginning,
 }
 
+impl PathEntry {
+    /// The time.
+    pub fn time(self) -> f64 {
+        match self {
+            PathEntry::At { t, .. } => t,
+            PathEntry::Beginning => 1.0,
+        }
+    }
+}
+
 /// The time that fits an observation best.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Match {
+pub struct PathMatch {
     /// The time.
     pub t: f64,
     /// How much of the observation's brightness the path keeps there.
@@ -37,18 +47,18 @@ pub struct Match {
     pub mismatch: f64,
 }
 
-impl Match {
+impl PathMatch {
     /// The first time of the path that is as corrupted as the observation, in map and in noise.
     ///
     /// Where the map stands still, as in the noise stage, the noise decides.
-    pub fn find(path: &Path, observation: &Observation) -> Result<Match> {
+    pub fn find(path: &Path, observation: &Observation) -> Result<PathMatch> {
         let images = typical(path.shape());
         let seen = observation.map().apply_batch(path.shape(), &images)?;
         let at = |t: f64| measure(path, &path.at(t)?.map, &images, &seen, t);
-        let times = (0..=TIMES).map(|i| at(i as f64 / TIMES as f64)).collect::<Result<Vec<Match>>>()?;
+        let times = (0..=TIMES).map(|i| at(i as f64 / TIMES as f64)).collect::<Result<Vec<PathMatch>>>()?;
         let best = times.iter().copied().fold(times[0], |best, m| if m.mismatch < best.mismatch { m } else { best });
-        let alike = |m: &Match| m.mismatch <= (1.2 * best.mismatch).max(SAME / 2.0);
-        let noisy = |m: &Match| path.sigma(m.t) >= m.scale * observation.sigma();
+        let alike = |m: &PathMatch| m.mismatch <= (1.2 * best.mismatch).max(SAME / 2.0);
+        let noisy = |m: &PathMatch| path.sigma(m.t) >= m.scale * observation.sigma();
         // Among equals the first that is noisy enough; if none is, the last, which has most noise.
         let equal = || times.iter().filter(|m| alike(m));
         if equal().count() > 2 {
@@ -61,18 +71,18 @@ impl Match {
     }
 
     /// Where to begin.
-    pub fn entry(&self) -> Entry {
-        if self.mismatch <= SAME { Entry::At { t: self.t, scale: self.scale } } else { Entry::Beginning }
+    pub fn entry(&self) -> PathEntry {
+        if self.mismatch <= SAME { PathEntry::At { t: self.t, scale: self.scale } } else { PathEntry::Beginning }
     }
 }
 
 /// The first time after `before` that will do, `chosen` being one.
 fn between(
     before: f64,
-    chosen: Match,
-    at: &dyn Fn(f64) -> Result<Match>,
-    will_do: &dyn Fn(&Match) -> bool,
-) -> Result<Option<Match>> {
+    chosen: PathMatch,
+    at: &dyn Fn(f64) -> Result<PathMatch>,
+    will_do: &dyn Fn(&PathMatch) -> bool,
+) -> Result<Option<PathMatch>> {
     if !will_do(&chosen) {
         return Ok(None);
     }
@@ -85,7 +95,7 @@ fn between(
 }
 
 /// The least mismatch around a time, by golden section.
-fn closest(best: Match, at: &dyn Fn(f64) -> Result<Match>) -> Result<Match> {
+fn closest(best: PathMatch, at: &dyn Fn(f64) -> Result<PathMatch>) -> Result<PathMatch> {
     const GOLDEN: f64 = 0.618_033_988_749_895;
     let step = 1.0 / TIMES as f64;
     let (mut low, mut high) = ((best.t - step).max(0.0), (best.t + step).min(1.0));
@@ -106,12 +116,12 @@ fn closest(best: Match, at: &dyn Fn(f64) -> Result<Match>) -> Result<Match> {
 }
 
 /// The mismatch of C with what A makes of the images, under the best scale.
-fn measure(path: &Path, map: &LinearMap, images: &[f64], seen: &[f64], t: f64) -> Result<Match> {
+fn measure(path: &Path, map: &LinearMap, images: &[f64], seen: &[f64], t: f64) -> Result<PathMatch> {
     let corrupted = map.apply_batch(path.shape(), images)?;
     let square = dot(seen, seen).max(f64::MIN_POSITIVE);
     let scale = dot(&corrupted, seen) / square;
     let squares: f64 = corrupted.iter().zip(seen).map(|(c, a)| (c - scale * a).powi(2)).sum();
-    Ok(Match { t, scale, mismatch: (squares / square).sqrt() })
+    Ok(PathMatch { t, scale, mismatch: (squares / square).sqrt() })
 }
 
 /// Four images with detail of all sizes: rows and columns of random walks, and white noise at a tenth.
@@ -159,8 +169,8 @@ mod tests {
         Path::two_stage(Box::new(blur()), vec![0.01, 0.5, 1.2, 2.5, 6.0], Interpolation::Linear).unwrap()
     }
 
-    fn find(path: &Path, map: LinearMap, sigma: f64) -> Match {
-        Match::find(path, &Observation::new(SHAPE, map, sigma, vec![0.0; SHAPE.len()]).unwrap()).unwrap()
+    fn find(path: &Path, map: LinearMap, sigma: f64) -> PathMatch {
+        PathMatch::find(path, &Observation::new(SHAPE, map, sigma, vec![0.0; SHAPE.len()]).unwrap()).unwrap()
     }
 
     #[test]
@@ -170,7 +180,7 @@ mod tests {
             let found = find(&path, blur().at(deviation).unwrap(), 0.01);
             let level = path.level(found.t).unwrap();
             assert!((level - deviation).abs() < 0.01 * deviation, "{level} for {deviation}");
-            assert_eq!(found.entry(), Entry::At { t: found.t, scale: found.scale });
+            assert_eq!(found.entry(), PathEntry::At { t: found.t, scale: found.scale });
             assert!((found.scale - 1.0).abs() < 0.01);
         }
     }
@@ -189,10 +199,10 @@ mod tests {
     #[test]
     fn what_the_path_never_passes_is_entered_at_the_beginning() {
         let mask = Masking::new(SHAPE, ErasureOrder::Rows).at(0.5).unwrap();
-        assert_eq!(find(&blur_path(), mask, 0.01).entry(), Entry::Beginning);
+        assert_eq!(find(&blur_path(), mask, 0.01).entry(), PathEntry::Beginning);
         assert_eq!(
             find(&blur_path(), super::super::observation::block_means(SHAPE, 4, 4), 0.01).entry(),
-            Entry::Beginning
+            PathEntry::Beginning
         );
     }
 }

@@ -3,7 +3,7 @@
 use super::images::CurrentGenerator;
 use super::{Evaluation, Prepared};
 use crate::inception::Extractor;
-use crate::metrics::{Fid, MetricError, Pictures, sliced_wasserstein};
+use crate::metrics::{Distance, ImageSet, MetricError};
 use crate::model::{Condition, Generation, Predictor};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
@@ -24,13 +24,8 @@ pub struct Scorer<'a> {
     sampler: Box<dyn Sampler>,
     sampling: Sampling,
     images: usize,
-    by: By,
+    distance: Distance,
     generator: CurrentGenerator,
-}
-
-enum By {
-    SlicedWasserstein,
-    Fid(Box<Fid>),
 }
 
 /// What choosing the best checkpoint costs.
@@ -103,21 +98,23 @@ impl<'a> Scorer<'a> {
         network: Option<Extractor>,
     ) -> Result<Scorer<'a>, ScoreError> {
         let (checkpoint, sample) = (&prepared.recipe.checkpoint, &prepared.recipe.sample);
-        let by = match (checkpoint.metric.as_str(), network) {
-            ("sliced-wasserstein", _) => By::SlicedWasserstein,
+        let dataset = &prepared.dataset;
+        let distance = match (checkpoint.metric.as_str(), network) {
+            ("sliced-wasserstein", _) => {
+                let reference =
+                    dataset.pixels()[..checkpoint.images.min(dataset.len()) * dataset.picture_size()].to_vec();
+                Distance::SlicedWasserstein { reference, directions: DIRECTIONS }
+            }
             ("fid", Some(network)) => {
-                let data = &prepared.recipe.data;
-                let name = std::path::Path::new(&data.source).file_name().unwrap_or_default().to_string_lossy();
-                let transform = data.load_options().transform;
-                let pictures = Pictures::of(&prepared.dataset, &name, data.split, &transform);
-                By::Fid(Box::new(Fid::cached(network, &prepared.dataset, pictures)?))
+                let reference = ImageSet::of_recipe(dataset.clone(), &prepared.recipe.data);
+                Distance::fid(network, &reference, &|_, _, _, _| {})?
             }
             ("fid", None) => return Err(ScoreError::NoNetwork),
             (other, _) => return Err(ScoreError::Unknown(other.to_owned())),
         };
         let (sampler, sampling) = (sample.build()?, sample.sampling(&prepared.path)?);
         let generator = CurrentGenerator::default();
-        Ok(Scorer { prepared, device, sampler, sampling, images: checkpoint.images, by, generator })
+        Ok(Scorer { prepared, device, sampler, sampling, images: checkpoint.images, distance, generator })
     }
 
     /// The metric of the images that these weights make from seeds 0, 1, ...
@@ -134,14 +131,8 @@ impl<'a> Scorer<'a> {
         for part in seeds.chunks(AT_ONCE) {
             images.extend(recipe.sample.quantise.bytes(&generator.images(&generation, part, &mut |_, _| {})?));
         }
-        let value = match &mut self.by {
-            By::SlicedWasserstein => {
-                let size = dataset.picture_size();
-                let reference = &dataset.pixels()[..self.images.min(dataset.len()) * size];
-                sliced_wasserstein(&images, reference, size, DIRECTIONS, 0)?.0
-            }
-            By::Fid(fid) => fid.of(&images, dataset.height(), dataset.width(), dataset.channels())?,
-        };
+        let size = [dataset.height(), dataset.width(), dataset.channels()];
+        let value = self.distance.of(&images, size)?.value;
         Ok(Evaluation { metric: recipe.checkpoint.metric.clone(), value, images: self.images as u64 })
     }
 }

@@ -4,9 +4,8 @@ use crate::commands::data::{Channels, ExifFlag, Part, explain, explain_opening, 
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use clap::Args;
-use serde::Deserialize;
-use softdiff::data::{Crop, Dataset, LoadOptions, Source, Split, Transform};
-use softdiff::metrics::{Made, MetricError, Note, Pictures, Statistics};
+use softdiff::data::{Crop, Source, Split};
+use softdiff::metrics::{ImageSet, ImageSetOptions, Reference, Statistics};
 use std::path::{Path, PathBuf};
 
 /// Flags that choose and treat pictures.
@@ -43,58 +42,22 @@ pub struct SetFlags {
     against_limit: Option<u32>,
 }
 
-/// A loaded set.
-pub struct Set {
-    pub dataset: Dataset,
-    pub pictures: Pictures,
-    /// How they were made, where their file says so.
-    pub made: Option<Made>,
-}
-
-/// What the generated pictures are measured against.
-pub enum Reference {
-    /// Pictures.
-    Set(Set),
-    /// Their mean and covariance, and how these were made where the file says so.
-    Statistics { path: PathBuf, statistics: Box<Statistics>, note: Option<Note> },
-}
-
-impl Reference {
-    /// The reference for a protocol.
-    pub fn pictures(&self) -> Result<Pictures, MetricError> {
-        match self {
-            Reference::Set(set) => Ok(set.pictures.clone()),
-            Reference::Statistics { note: Some(note), .. } => Ok(note.pictures.clone()),
-            Reference::Statistics { path, statistics, note: None } => Ok(Pictures {
-                source: name(path),
-                hash: softdiff::hash::to_text(statistics.hash()?),
-                ..Pictures::default()
-            }),
-        }
-    }
-}
-
 impl SetFlags {
     /// Loads both, and refuses sets of different sizes.
-    pub fn load(&self) -> Result<(Set, Reference), Failure> {
+    pub fn load(&self) -> Result<(ImageSet, Reference), Failure> {
         // Both are required unless a subcommand takes their place.
         let [images, against] = [&self.images, &self.against].map(|path| path.clone().unwrap_or_default());
         let images = self.set(&images, self.split.into(), self.limit)?;
-        if Statistics::recognise(&against) {
-            let (statistics, note) = Statistics::read(&against)?;
-            let statistics = Box::new(statistics);
-            return Ok((images, Reference::Statistics { path: against, statistics, note }));
-        }
-        let reference = self.set(&against, self.against_split.into(), self.against_limit)?;
-        let size = |set: &Set| set.pictures.size.map(|side| side.to_string()).join(" x ");
-        if images.pictures.size != reference.pictures.size {
-            return Err(MetricError::Sizes { left: size(&images), right: size(&reference) }.into());
-        }
-        Ok((images, Reference::Set(reference)))
+        let reference = match Statistics::recognise(&against) {
+            true => Reference::read_statistics(&against)?,
+            false => self.set(&against, self.against_split.into(), self.against_limit)?.into(),
+        };
+        reference.check_size(&images)?;
+        Ok((images, reference))
     }
 
-    /// The model and the pictures of a likelihood.
-    pub fn model_and_pictures(&self) -> Result<(PathBuf, Set), Failure> {
+    /// The model and the images of a likelihood.
+    pub fn model_and_images(&self) -> Result<(PathBuf, ImageSet), Failure> {
         let [model, against] = [&self.images, &self.against].map(|path| path.clone().unwrap_or_default());
         if Statistics::recognise(&against) {
             let failure =
@@ -104,32 +67,17 @@ impl SetFlags {
         Ok((model, self.set(&against, self.against_split.into(), self.against_limit)?))
     }
 
-    fn set(&self, path: &Path, split: Split, limit: Option<u32>) -> Result<Set, Failure> {
+    fn set(&self, path: &Path, split: Split, limit: Option<u32>) -> Result<ImageSet, Failure> {
         let source = Source::open_split(path, split).map_err(explain_opening)?;
-        let first = source.read(0, self.exif.into()).ok().map(|picture| (picture.width, picture.height));
-        let crop = Crop::or_usual(self.crop, self.size);
-        let channels = self.channels.map(Channels::count);
-        // Generated pictures usually have the size already, and must not be cropped again.
-        let transform = if self.size.is_some() && first == self.size {
-            Transform { channels, ..Transform::default() }
-        } else {
-            Transform { crop, size: self.size, channels }
-        };
-        let options = LoadOptions {
-            exif: self.exif.into(),
-            transform,
+        let options = ImageSetOptions {
+            split,
+            size: self.size,
+            crop: self.crop,
+            channels: self.channels.map(Channels::count),
             limit: limit.map(|limit| limit as usize),
-            ..LoadOptions::default()
+            exif: self.exif.into(),
         };
         let progress = Progress::new("decoding", "pictures");
-        let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
-        let pictures = Pictures::of(&dataset, &name(path), split, &transform);
-        let made = source.origin().and_then(|origin| Made::deserialize(origin.get("made")?).ok());
-        Ok(Set { dataset, pictures, made })
+        ImageSet::load(&source, &options, &|done, total| progress.update(done, total)).map_err(explain)
     }
-}
-
-/// The last part of a path: whole paths say more about a machine than about a result.
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

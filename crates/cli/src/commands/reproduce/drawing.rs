@@ -1,13 +1,12 @@
 //! The pictures of an experiment, each a file that its page shows.
 
-use super::measure::Reference;
 use crate::atomic_file::save;
 use crate::commands::sample::film;
-use crate::diagnostics::{Failure, Outcome};
+use crate::diagnostics::Outcome;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
+use softdiff::experiment::{FigureInputs, ReferenceData};
 use softdiff::image::{from_unit, grid, to_unit};
-use softdiff::metrics::{memorisation, nearest};
 use softdiff::model::Model;
 use softdiff::random::Stream;
 use softdiff::recipe::SampleSection;
@@ -34,11 +33,11 @@ pub fn samples(path: &Path, shape: Shape, bytes: &[u8]) -> Outcome {
 }
 
 /// Images of the data from t = 0 to 1 (the paper's Figure 1).
-pub fn paths(path: &Path, model: &Model, reference: &Reference) -> Outcome {
+pub fn paths(path: &Path, model: &Model, reference: &ReferenceData) -> Outcome {
     let shape = model.path.shape();
     let mut bytes = Vec::new();
-    for index in 0..ON_THEIR_WAY.min(reference.dataset.len()) {
-        let x0 = to_unit(reference.dataset.picture(index));
+    for index in 0..ON_THEIR_WAY.min(reference.dataset().len()) {
+        let x0 = to_unit(reference.dataset().picture(index));
         let eta = Stream::numbered(0, "noise of an experiment's picture", index).normals(shape.len());
         for time in 0..TIMES {
             bytes.extend(from_unit(&model.path.diffuse(&x0, time as f64 / (TIMES - 1) as f64, &eta)?));
@@ -55,13 +54,11 @@ pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Devic
     film::watch(device, model, sampler.as_ref(), &sampling, &seeds, precision)?.write_means(path)
 }
 
-/// Samples above their nearest training images (the paper's Figure 9); gives the share that is memorised.
-pub fn neighbours(path: &Path, shape: Shape, bytes: &[u8], reference: &Reference) -> Result<f64, Failure> {
-    let size = shape.len();
-    let found = nearest(bytes, reference.dataset.pixels(), size, &|_, _| {})?;
+/// Samples above their nearest training images (the paper's Figure 9).
+pub fn neighbours(path: &Path, inputs: &FigureInputs<'_>) -> Outcome {
+    let (shape, found) = (inputs.model.path.shape(), inputs.nearest);
     let shown = found.len().min(ROW);
-    let mut rows = bytes[..shown * size].to_vec();
-    rows.extend(found[..shown].iter().flat_map(|near| reference.dataset.picture(near.index)));
-    tiles(path, shape, &rows, shown)?;
-    Ok(memorisation(&found).share)
+    let mut rows = inputs.images[..shown * shape.len()].to_vec();
+    rows.extend(found[..shown].iter().flat_map(|near| inputs.reference.dataset().picture(near.index)));
+    tiles(path, shape, &rows, shown)
 }

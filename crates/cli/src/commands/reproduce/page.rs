@@ -1,45 +1,47 @@
 //! `report.html` of an experiment.
 
-use super::plan::Entry;
-use super::results::Results;
-use super::runner::sampling;
 use super::table;
 use crate::diagnostics::Failure;
-use softdiff::experiment::{Experiment, Show};
+use softdiff::experiment::{Experiment, ExperimentResults, PlannedModel, ScheduleLevels, Show};
 use softdiff::image::decode;
 use softdiff::recipe::SampleSection;
 use softdiff::report::{Block, Chart, Figure, Page, Section, Series};
 use std::path::Path;
 
 /// The file of a figure.
-pub fn file_name(entry: &Entry, section: &SampleSection, kind: &str) -> String {
+pub fn file_name(model: &PlannedModel, section: &SampleSection, kind: &str) -> String {
     match kind {
-        "paths" => format!("{}-paths.png", entry.name),
-        _ => format!("{}-{}-{}-{kind}.png", entry.name, section.sampler, section.steps),
+        "paths" => format!("{}-paths.png", model.name),
+        _ => format!("{}-{}-{}-{kind}.png", model.name, section.sampler, section.steps),
     }
 }
 
 /// The whole page, from results and figures on disk.
-pub fn make(experiment: &Experiment, entries: &[Entry], results: &Results, folder: &Path) -> Result<Page, Failure> {
+pub fn make(
+    experiment: &Experiment,
+    models: &[PlannedModel],
+    results: &ExperimentResults,
+    folder: &Path,
+) -> Result<Page, Failure> {
     let mut sections = vec![conditions(results), summary(experiment, results)];
     sections.extend(quality(results));
     if experiment.shows.contains(&Show::Schedules) {
         sections.push(schedules(results));
     }
-    sections.extend(pictures(experiment, entries, results, folder)?);
+    sections.extend(pictures(experiment, models, results, folder)?);
     let again = Block::Text("The same command goes on where it was stopped, and shows this again.".into());
     sections.push(Section { title: "Again".into(), blocks: vec![again, Block::Code(results.command.clone())] });
     let lead = format!("{} {}", experiment.question, experiment.paper);
     Ok(Page { title: format!("softdiff reproduce: {}", experiment.name), lead, sections })
 }
 
-fn conditions(results: &Results) -> Section {
+fn conditions(results: &ExperimentResults) -> Section {
     let rows = results.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     let head = vec![String::new(); 2];
     Section { title: "Conditions".into(), blocks: vec![Block::Table { head, rows }] }
 }
 
-fn summary(experiment: &Experiment, results: &Results) -> Section {
+fn summary(experiment: &Experiment, results: &ExperimentResults) -> Section {
     let tables = table::all(results).into_iter();
     let mut blocks: Vec<Block> = tables.map(|table| Block::Table { head: table.head, rows: table.rows }).collect();
     blocks.extend(table::best(results).into_iter().map(|line| Block::Text(format!("{line}."))));
@@ -48,7 +50,7 @@ fn summary(experiment: &Experiment, results: &Results) -> Section {
 }
 
 /// Quality over evaluations, where a model was sampled in several numbers of steps.
-fn quality(results: &Results) -> Option<Section> {
+fn quality(results: &ExperimentResults) -> Option<Section> {
     let mut series: Vec<Series> = Vec::new();
     for row in &results.rows {
         // A legend has room for one word: what tells the lines apart.
@@ -85,13 +87,12 @@ fn quality(results: &Results) -> Option<Section> {
 }
 
 /// Level and noise over time, all in one drawing.
-fn schedules(results: &Results) -> Section {
-    let drawn =
-        |name: &'static str, y: &str, caption: &str, of: &dyn Fn(&super::results::Levels) -> Vec<(f64, f64)>| {
-            let series = results.schedules.iter().map(|one| Series::new(one.variant.clone(), of(one))).collect();
-            let chart = Chart { x: "t".into(), y: y.into(), log_y: name == "noise", series, ..Chart::default() };
-            Block::Figure(Figure::drawn(name, caption, chart.svg()))
-        };
+fn schedules(results: &ExperimentResults) -> Section {
+    let drawn = |name: &'static str, y: &str, caption: &str, of: &dyn Fn(&ScheduleLevels) -> Vec<(f64, f64)>| {
+        let series = results.schedules.iter().map(|one| Series::new(one.variant.clone(), of(one))).collect();
+        let chart = Chart { x: "t".into(), y: y.into(), log_y: name == "noise", series, ..Chart::default() };
+        Block::Figure(Figure::drawn(name, caption, chart.svg()))
+    };
     let blocks = vec![
         drawn("levels", "level", "The level of corruption over time.", &|one| one.levels.clone()),
         drawn("noise", "sigma", "The noise's standard deviation over time.", &|one| one.noise.clone()),
@@ -102,20 +103,20 @@ fn schedules(results: &Results) -> Section {
 /// What was drawn of each model.
 fn pictures(
     experiment: &Experiment,
-    entries: &[Entry],
-    results: &Results,
+    models: &[PlannedModel],
+    results: &ExperimentResults,
     folder: &Path,
 ) -> Result<Vec<Section>, Failure> {
     let mut sections = Vec::new();
-    for entry in entries.iter().filter(|_| experiment.trains()) {
+    for model in models.iter().filter(|_| experiment.trains()) {
         let mut figures = Vec::new();
-        for (index, setting) in entry.variant.settings.iter().enumerate() {
-            let section = sampling(entry, setting);
-            let found = results.find(&entry.name, &section.sampler, section.steps);
+        for (index, setting) in model.variant.settings.iter().enumerate() {
+            let section = model.sampling(setting);
+            let found = results.find(&model.name, &section.sampler, section.steps);
             let value = found.map_or(String::new(), |row| format!(", {} {:.4}", results.metric_words(), row.value));
             let how = format!("{} in {} steps{value}", section.sampler, section.steps);
             for (kind, name, caption) in kinds(experiment, index == 0) {
-                let path = folder.join("figures").join(file_name(entry, &section, kind));
+                let path = folder.join("figures").join(file_name(model, &section, kind));
                 let bytes = std::fs::read(&path).map_err(|error| {
                     let failure = Failure::new(format!("{}: {error}", path.display()));
                     failure.hint("remove results.json and run it again: the models are kept")
@@ -124,7 +125,7 @@ fn pictures(
             }
         }
         if !figures.is_empty() {
-            sections.push(Section { title: entry.name.clone(), blocks: vec![Block::Row(figures)] });
+            sections.push(Section { title: model.name.clone(), blocks: vec![Block::Row(figures)] });
         }
     }
     Ok(sections)

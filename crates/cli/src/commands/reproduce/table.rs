@@ -1,22 +1,21 @@
 //! The tables of an experiment: for a terminal, as markdown, as CSV.
 
-use super::results::{Results, Row};
-use softdiff::experiment::Experiment;
+use softdiff::experiment::{Experiment, ExperimentResults, MeasurementRow};
 
 /// Names of the columns, and the cells.
-pub struct Table {
+pub struct TextTable {
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
 /// The measurements, with the paper's numbers.
-pub fn measurements(results: &Results) -> Table {
+pub fn measurements(results: &ExperimentResults) -> TextTable {
     let memorised = results.rows.iter().any(|row| row.memorised.is_some());
     let mut head = ["model", "sampler", "steps", "NFE"].map(String::from).to_vec();
     head.push(results.metric_words().into());
     head.extend(memorised.then(|| "memorised".to_owned()));
     head.push("paper's FID (CelebA-64)".into());
-    let cells = |row: &Row| {
+    let cells = |row: &MeasurementRow| {
         let error = row.error.map_or(String::new(), |error| format!(" ± {error:.4}"));
         let mut cells = vec![row.variant.clone(), row.sampler.clone()];
         cells.extend([row.sampler_steps, row.evaluations].map(|number| number.to_string()));
@@ -28,11 +27,11 @@ pub fn measurements(results: &Results) -> Table {
         cells.push(if row.paper.is_empty() { "-".into() } else { row.paper.clone() });
         cells
     };
-    Table { head, rows: results.rows.iter().map(cells).collect() }
+    TextTable { head, rows: results.rows.iter().map(cells).collect() }
 }
 
 /// The schedules.
-pub fn schedules(results: &Results) -> Table {
+pub fn schedules(results: &ExperimentResults) -> TextTable {
     let head = ["schedule", "levels", "length of the path", "longest hop", "level at t = 0.25", "0.5", "0.75", "1"];
     let rows = results.schedules.iter().map(|one| {
         let at =
@@ -41,22 +40,22 @@ pub fn schedules(results: &Results) -> Table {
         cells.extend([one.cost, one.longest_hop, at(1), at(2), at(3), at(4)].map(|value| format!("{value:.4}")));
         cells
     });
-    Table { head: head.map(String::from).to_vec(), rows: rows.collect() }
+    TextTable { head: head.map(String::from).to_vec(), rows: rows.collect() }
 }
 
 /// Differences up to this mean nothing: two errors of both together.
-fn doubt(a: &Row, b: &Row) -> f64 {
+fn doubt(a: &MeasurementRow, b: &MeasurementRow) -> f64 {
     2.0 * a.error.unwrap_or(0.0).hypot(b.error.unwrap_or(0.0))
 }
 
 /// For each model measured at several settings, where it was best.
-pub fn best(results: &Results) -> Vec<String> {
+pub fn best(results: &ExperimentResults) -> Vec<String> {
     let mut names: Vec<&str> = results.rows.iter().map(|row| row.variant.as_str()).collect();
     names.dedup();
     let said = names.into_iter().filter_map(|name| {
-        let rows: Vec<&Row> = results.rows.iter().filter(|row| row.variant == name).collect();
+        let rows: Vec<&MeasurementRow> = results.rows.iter().filter(|row| row.variant == name).collect();
         let best = rows.iter().min_by(|a, b| a.value.total_cmp(&b.value)).filter(|_| rows.len() > 1)?;
-        let Row { sampler, evaluations, value, .. } = best;
+        let MeasurementRow { sampler, evaluations, value, .. } = best;
         let close = rows.iter().filter(|row| row.value > *value && row.value - value <= doubt(row, best)).count();
         let doubt = match close {
             0 => String::new(),
@@ -68,12 +67,12 @@ pub fn best(results: &Results) -> Vec<String> {
 }
 
 /// The tables that there are.
-pub fn all(results: &Results) -> Vec<Table> {
+pub fn all(results: &ExperimentResults) -> Vec<TextTable> {
     [measurements(results), schedules(results)].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// Aligned columns under what they mean.
-pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
+pub fn for_terminal(experiment: &Experiment, results: &ExperimentResults) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.paper);
     results.facts().iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\n")));
     for table in all(results) {
@@ -95,7 +94,7 @@ pub fn for_terminal(experiment: &Experiment, results: &Results) -> String {
 }
 
 /// The same for a document.
-pub fn markdown(experiment: &Experiment, results: &Results) -> String {
+pub fn markdown(experiment: &Experiment, results: &ExperimentResults) -> String {
     let mut text = format!("# {}\n\n{}. {}\n\n", experiment.name, experiment.paper, experiment.question);
     results.facts().iter().for_each(|(name, value)| text.push_str(&format!("- {name}: {value}\n")));
     for table in all(results) {
@@ -112,7 +111,7 @@ pub fn markdown(experiment: &Experiment, results: &Results) -> String {
 }
 
 /// Every number with its whole budget beside it.
-pub fn csv(results: &Results) -> String {
+pub fn csv(results: &ExperimentResults) -> String {
     let quoted = |cell: &str| {
         if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
     };
@@ -151,8 +150,8 @@ pub fn csv(results: &Results) -> String {
 mod tests {
     use super::*;
 
-    fn results() -> Results {
-        let row = |steps: usize, value: f64, paper: &str| Row {
+    fn results() -> ExperimentResults {
+        let row = |steps: usize, value: f64, paper: &str| MeasurementRow {
             variant: "blur".into(),
             sampler: "momentum".into(),
             sampler_steps: steps,
@@ -170,7 +169,15 @@ mod tests {
         };
         let rows = vec![row(10, 0.3, ""), row(30, 0.2, "1.85, \"best\""), row(90, 0.202, "")];
         let metric = "sliced-wasserstein".into();
-        Results { experiment: "x".into(), steps: 10, batch: 32, samples: 64, metric, rows, ..Results::default() }
+        ExperimentResults {
+            experiment: "x".into(),
+            steps: 10,
+            batch: 32,
+            samples: 64,
+            metric,
+            rows,
+            ..ExperimentResults::default()
+        }
     }
 
     #[test]

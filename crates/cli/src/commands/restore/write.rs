@@ -2,72 +2,35 @@
 
 use crate::atomic_file::save;
 use crate::diagnostics::Failure;
-use serde::Serialize;
 use softdiff::corruption::Shape;
 use softdiff::image::{from_unit, grid, png};
-use softdiff::metrics::{psnr, ssim};
-use softdiff::restore::{Observation, Restored};
+use softdiff::restore::{PairScore, RestorationScores, Restored};
 use std::path::Path;
 
 /// The most samples on the sheet.
 const MOST: usize = 12;
 
-/// Nearness to the truth.
-#[derive(Serialize)]
-pub struct Score {
-    /// In dB; none for equal pictures.
-    psnr: Option<f64>,
-    /// None for pictures too small for it.
-    ssim: Option<f64>,
-}
-
-/// Of what was seen, of the mean, and of each sample.
-#[derive(Serialize)]
-pub struct Scores {
-    seen: Score,
-    mean: Score,
-    samples: Vec<Score>,
-}
-
-/// Compares with the truth.
-pub fn scores(shape: Shape, seen: &Observation, restored: &Restored, truth: &[f64]) -> Result<Scores, Failure> {
-    let truth = from_unit(truth);
-    let score = |image: &[f64]| -> Result<Score, Failure> {
-        let image = from_unit(image);
-        let near = psnr(&image, &truth)?;
-        let alike = ssim(&image, &truth, shape.height, shape.width, shape.channels);
-        Ok(Score { psnr: near.is_finite().then_some(near), ssim: alike.ok() })
-    };
-    let samples = restored.samples.chunks_exact(shape.len()).map(score).collect::<Result<Vec<Score>, Failure>>()?;
-    Ok(Scores { seen: score(seen.values())?, mean: score(&restored.mean)?, samples })
-}
-
 /// The scores for people.
-pub fn table(scores: &Scores) -> String {
+pub fn table(scores: &RestorationScores) -> String {
     let number = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
-    let line = |name: &str, score: &Score| {
+    let line = |name: &str, score: &PairScore| {
         format!("{name:<12} {:>6} dB PSNR  {:>6} SSIM\n", number(score.psnr, 2), number(score.ssim, 4))
     };
-    let mean = |of: fn(&Score) -> Option<f64>| {
+    let mean = |of: fn(&PairScore) -> Option<f64>| {
         let values: Vec<f64> = scores.samples.iter().filter_map(of).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
-    let typical = Score { psnr: mean(|score| score.psnr), ssim: mean(|score| score.ssim) };
+    let typical = PairScore { psnr: mean(|score| score.psnr), ssim: mean(|score| score.ssim) };
     [line("as seen", &scores.seen), line("mean", &scores.mean), line("one sample", &typical)].concat()
 }
 
 /// Writes all pictures into a folder; gives their names.
-pub fn files(
-    out: &Path,
-    shape: Shape,
-    seen: &Observation,
-    restored: &Restored,
-    truth: Option<&[f64]>,
-    seeds: &[u64],
-) -> Result<Vec<String>, Failure> {
+pub fn files(out: &Path, restored: &Restored, truth: Option<&[f64]>, seeds: &[u64]) -> Result<Vec<String>, Failure> {
     std::fs::create_dir_all(out).map_err(|error| {
         Failure::new(format!("cannot make {}: {error}", out.display())).hint("check the folder and its permissions")
     })?;
+    let seen = &restored.observed.observation;
+    let shape = seen.shape();
     let Shape { height, width, channels } = shape;
     let mut written = Vec::new();
     let mut picture = |name: &str, values: &[f64]| -> Result<(), Failure> {
@@ -76,9 +39,7 @@ pub fn files(
         written.push(path.display().to_string());
         Ok(())
     };
-    // The largest deviation is white.
-    let largest = restored.deviation.iter().copied().fold(0.0, f64::max);
-    let spread: Vec<f64> = restored.deviation.iter().map(|d| if largest > 0.0 { d / largest } else { 0.0 }).collect();
+    let spread = restored.spread();
     picture("seen.png", seen.values())?;
     picture("mean.png", &restored.mean)?;
     picture("spread.png", &spread)?;

@@ -1,7 +1,6 @@
 //! Long tasks: a short queue, one at a time, each of which can be looked at and stopped.
 
 use super::http::{Response, Status};
-use crate::diagnostics::Failure;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,20 +16,20 @@ const LARGEST: usize = 64 << 20;
 /// Most bytes of pictures in one answer.
 const ANSWER: usize = 4 << 20;
 
-type Work = Box<dyn FnOnce(&Job) -> Result<(), Response> + Send>;
+type JobFunction = Box<dyn FnOnce(&Job) -> Result<(), Response> + Send>;
 
 /// A task as seen from outside.
 pub struct Job {
     id: u64,
     title: String,
     cancelled: AtomicBool,
-    work: Mutex<Option<Work>>,
-    progress: Mutex<Progress>,
+    work: Mutex<Option<JobFunction>>,
+    progress: Mutex<JobProgress>,
 }
 
 #[derive(Default)]
-struct Progress {
-    state: State,
+struct JobProgress {
+    state: JobState,
     done: usize,
     total: usize,
     frames: Vec<(usize, Value)>,
@@ -39,7 +38,7 @@ struct Progress {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum JobState {
     #[default]
     Waiting,
     Running,
@@ -73,19 +72,19 @@ impl Job {
     fn run(&self) {
         let Some(work) = held(&self.work).take() else { return };
         if !self.is_cancelled() {
-            held(&self.progress).state = State::Running;
+            held(&self.progress).state = JobState::Running;
             let panicked =
                 |_| Err(Response::problem(Status::Failed, "something went wrong here", "tell us what you did"));
             let outcome = catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(panicked);
             let mut progress = held(&self.progress);
             (progress.state, progress.problem) = match outcome {
-                Ok(()) => (State::Done, None),
-                Err(problem) => (State::Failed, Some(problem)),
+                Ok(()) => (JobState::Done, None),
+                Err(problem) => (JobState::Failed, Some(problem)),
             };
         }
         if self.is_cancelled() {
             let mut progress = held(&self.progress);
-            (progress.state, progress.problem) = (State::Cancelled, None);
+            (progress.state, progress.problem) = (JobState::Cancelled, None);
         }
     }
 
@@ -100,11 +99,11 @@ impl Job {
             frames.push(frame);
         }
         let state = match progress.state {
-            State::Waiting => "waiting",
-            State::Running => "running",
-            State::Done => "done",
-            State::Failed => "failed",
-            State::Cancelled => "cancelled",
+            JobState::Waiting => "waiting",
+            JobState::Running => "running",
+            JobState::Done => "done",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
         };
         let problem = progress.problem.as_ref().map(Response::facts);
         json!({
@@ -115,17 +114,17 @@ impl Job {
     }
 
     fn is_over(&self) -> bool {
-        !matches!(held(&self.progress).state, State::Waiting | State::Running)
+        !matches!(held(&self.progress).state, JobState::Waiting | JobState::Running)
     }
 }
 
 /// The tasks of a studio.
 pub struct Jobs {
-    line: Arc<(Mutex<Line>, Condvar)>,
+    line: Arc<(Mutex<JobQueue>, Condvar)>,
 }
 
 #[derive(Default)]
-struct Line {
+struct JobQueue {
     last: u64,
     waiting: VecDeque<Arc<Job>>,
     all: VecDeque<Arc<Job>>,
@@ -133,8 +132,8 @@ struct Line {
 
 impl Jobs {
     /// Starts the thread that works.
-    pub fn begin() -> Result<Jobs, Failure> {
-        let line = Arc::new((Mutex::new(Line::default()), Condvar::new()));
+    pub fn begin() -> std::io::Result<Jobs> {
+        let line = Arc::new((Mutex::new(JobQueue::default()), Condvar::new()));
         let own = line.clone();
         std::thread::Builder::new().name("studio jobs".into()).spawn(move || {
             loop {
@@ -165,7 +164,7 @@ impl Jobs {
             return Err(Response::problem(Status::TooMany, problem, "wait for one of them, or stop one"));
         }
         line.last += 1;
-        let work: Mutex<Option<Work>> = Mutex::new(Some(Box::new(work)));
+        let work: Mutex<Option<JobFunction>> = Mutex::new(Some(Box::new(work)));
         let cancelled = AtomicBool::new(false);
         let job = Arc::new(Job { id: line.last, title, cancelled, work, progress: Mutex::default() });
         line.waiting.push_back(job.clone());
@@ -187,8 +186,8 @@ impl Jobs {
         let job = self.find(id)?;
         job.cancelled.store(true, Ordering::Relaxed);
         let mut progress = held(&job.progress);
-        if progress.state == State::Waiting {
-            progress.state = State::Cancelled;
+        if progress.state == JobState::Waiting {
+            progress.state = JobState::Cancelled;
         }
         Ok(json!({ "id": job.id }))
     }

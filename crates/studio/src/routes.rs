@@ -1,7 +1,7 @@
 //! Which address is answered by what.
 
 use super::http::{Handler, Method, Request, Response, Status};
-use super::{Studio, assets, corrupt, restoring, sampling, schedule};
+use super::{Studio, assets, corrupt, restore, sample, schedule};
 use serde_json::json;
 use softdiff::sampler::names;
 
@@ -19,7 +19,8 @@ impl Studio {
     fn route(&self, request: &Request) -> Result<Response, Response> {
         let value = match (request.method, request.path.as_str()) {
             (Method::Get, "/api/start") => json!({
-                "pictures": self.pictures.offered(), "corruptions": corrupt::names().collect::<Vec<_>>(), "samplers": names().collect::<Vec<_>>(),
+                "pictures": self.images.offered(), "corruptions": corrupt::names().collect::<Vec<_>>(),
+                "samplers": names().collect::<Vec<_>>(),
                 "models": self.models.answer(), "version": softdiff::run::build(),
             }),
             (Method::Get, "/api/models") => self.models.answer(),
@@ -31,15 +32,15 @@ impl Studio {
             (Method::Get, "/api/job") => self.jobs.look(id(request), corrupt::number(request, "since", 0)?)?,
             (Method::Post, "/api/pictures") => {
                 kind(request, "application/octet-stream")?;
-                self.pictures.upload(&request.body)?
+                self.images.upload(&request.body)?
             }
             (Method::Post, "/api/sample") => {
                 kind(request, "application/json")?;
-                sampling::submit(self, request)?
+                sample::submit(self, request)?
             }
             (Method::Post, "/api/restore") => {
                 kind(request, "application/json")?;
-                restoring::submit(self, request)?
+                restore::submit(self, request)?
             }
             (Method::Post, "/api/cancel") => {
                 kind(request, "application/json")?;

@@ -1,6 +1,8 @@
 //! An answer with the headers that keep a page to itself.
 
 use serde_json::{Value, json};
+use softdiff::hint::explain;
+use std::error::Error;
 use std::io::Write;
 
 /// How it went.
@@ -88,10 +90,14 @@ impl Response {
         Response { status, ..Response::json(&facts) }
     }
 
-    /// Something that went wrong in the libraries, whose messages end with the remedy: "what is wrong; what to do".
-    pub fn failed(error: impl ToString) -> Response {
-        let message = error.to_string();
-        let (problem, hint) = message.rsplit_once("; ").unwrap_or((&message, "try other values"));
+    /// Something that the library refused or could not do.
+    pub fn failed(error: impl Error + 'static) -> Response {
+        let (problem, hint) = explain(&error);
+        Response::refused(problem, hint.unwrap_or_else(|| "try other values".into()))
+    }
+
+    /// A request that is understood, but cannot be done.
+    pub fn refused(problem: impl Into<String>, hint: impl Into<String>) -> Response {
         Response::problem(Status::Impossible, problem, hint)
     }
 

@@ -1,14 +1,14 @@
 //! Images that explain an observation: several of them, their mean, and how far they differ.
 
-use super::{Conditioned, Entry, Observation, Result, Spread};
+use super::{Conditioned, Observation, PathEntry, Result, Spread};
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::random::Stream;
 use crate::sampler::{Denoiser, Ending, Sampler, SamplerError, Sampling, sample};
 use rayon::prelude::*;
 
-/// How to restore.
-pub struct Restoration<'a> {
+/// How to draw images from p(x_0 | y).
+pub struct PosteriorSampler<'a> {
     /// The model's path.
     pub path: &'a Path,
     /// Where it ends, for beginnings without a spread.
@@ -18,7 +18,7 @@ pub struct Restoration<'a> {
     /// Steps of the whole path; an entry on the way takes its share of them.
     pub steps: usize,
     /// Where to begin.
-    pub entry: Entry,
+    pub entry: PathEntry,
     /// The images' spread about their mean, for the correction by what was seen; none goes back along the path without
     /// looking at the observation again.
     pub spread: Option<&'a Spread>,
@@ -28,26 +28,20 @@ pub struct Restoration<'a> {
 
 /// Images from p(x_0 | y).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Restored {
+pub struct PosteriorSamples {
     /// One image per seed.
     pub samples: Vec<f64>,
     /// Their mean: the best guess in squared error.
     pub mean: Vec<f64>,
-    /// The deviation of each value over them; zeros where there is one only.
-    pub deviation: Vec<f64>,
+    /// The standard deviation of each value over them; zeros where there is one only.
+    pub std: Vec<f64>,
 }
 
-impl Restoration<'_> {
+impl PosteriorSampler<'_> {
     /// The times from the entry on.
     pub fn sampling(&self) -> Result<Sampling> {
-        let start = match self.entry {
-            Entry::At { t, .. } => t,
-            Entry::Beginning => 1.0,
-        };
-        if self.steps == 0 {
-            return Err(SamplerError::NoSteps.into());
-        }
-        let steps = ((self.steps as f64 * start).ceil() as usize).max(1);
+        let start = self.entry.time();
+        let steps = steps_from(start, self.steps)?;
         let times = (0..=steps).map(|i| start * (steps - i) as f64 / steps as f64).collect();
         Ok(Sampling { times, ending: Ending::Denoised })
     }
@@ -59,7 +53,7 @@ impl Restoration<'_> {
         observation: &Observation,
         seeds: &[u64],
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Restored> {
+    ) -> Result<PosteriorSamples> {
         let (size, sampling) = (self.path.shape().len(), self.sampling()?);
         let mut samples = Vec::with_capacity(seeds.len() * size);
         for part in seeds.chunks(self.batch.max(1)) {
@@ -73,7 +67,7 @@ impl Restoration<'_> {
             samples.extend(images);
             progress(samples.len() / size, seeds.len());
         }
-        Ok(Restored::of(samples, size))
+        Ok(PosteriorSamples::of(samples, size))
     }
 
     fn part(
@@ -84,8 +78,8 @@ impl Restoration<'_> {
         sampling: &Sampling,
     ) -> Result<Vec<f64>> {
         let start = match self.entry {
-            Entry::At { t, scale } => self.entered(observation, t, scale, seeds)?,
-            Entry::Beginning => self.begun(observation, seeds)?,
+            PathEntry::At { t, scale } => self.entered(observation, t, scale, seeds)?,
+            PathEntry::Beginning => self.begun(observation, seeds)?,
         };
         if sampling.times[0] == 0.0 {
             return Ok(denoiser.x0_hat(&start, 0.0)?);
@@ -126,19 +120,27 @@ impl Restoration<'_> {
     }
 }
 
-impl Restored {
-    fn of(samples: Vec<f64>, size: usize) -> Restored {
+/// Steps from the entry on: their share of those of the whole path.
+pub(super) fn steps_from(start: f64, steps: usize) -> Result<usize> {
+    match steps {
+        0 => Err(SamplerError::NoSteps.into()),
+        _ => Ok(((steps as f64 * start).ceil() as usize).max(1)),
+    }
+}
+
+impl PosteriorSamples {
+    fn of(samples: Vec<f64>, size: usize) -> PosteriorSamples {
         let count = (samples.len() / size.max(1)) as f64;
-        let (mut mean, mut deviation) = (vec![0.0; size], vec![0.0; size]);
+        let (mut mean, mut std) = (vec![0.0; size], vec![0.0; size]);
         for image in samples.chunks_exact(size) {
             mean.iter_mut().zip(image).for_each(|(mean, x)| *mean += x / count);
         }
         for image in samples.chunks_exact(size) {
-            for ((deviation, x), mean) in deviation.iter_mut().zip(image).zip(&mean) {
-                *deviation += (x - mean).powi(2) / (count - 1.0).max(1.0);
+            for ((std, x), mean) in std.iter_mut().zip(image).zip(&mean) {
+                *std += (x - mean).powi(2) / (count - 1.0).max(1.0);
             }
         }
-        deviation.iter_mut().for_each(|deviation| *deviation = deviation.sqrt());
-        Restored { samples, mean, deviation }
+        std.iter_mut().for_each(|std| *std = std.sqrt());
+        PosteriorSamples { samples, mean, std }
     }
 }

@@ -1,9 +1,10 @@
 //! `results.json`: what an experiment has found so far, written after every measurement.
 
-use crate::atomic_file::save;
-use crate::diagnostics::{Failure, Outcome};
+use super::ExperimentError;
+use crate::inception::Preset;
 use serde::{Deserialize, Serialize};
-use softdiff::inception::Preset;
+use softdiff_engine::atomic_file;
+use std::io::Write;
 use std::path::Path;
 
 /// FID of fewer images is dominated by its bias; the paper takes 50000.
@@ -14,7 +15,7 @@ pub const EXACT: &str = "exact-w2";
 
 /// What was found, and under which budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Results {
+pub struct ExperimentResults {
     /// The experiment.
     pub experiment: String,
     /// Where the paper shows it.
@@ -46,14 +47,14 @@ pub struct Results {
     /// The metric of other images of the data, as a yardstick.
     pub floor: Option<f64>,
     /// The measurements.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MeasurementRow>,
     /// The schedules, where they are shown.
-    pub schedules: Vec<Levels>,
+    pub schedules: Vec<ScheduleLevels>,
 }
 
 /// One measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct MeasurementRow {
     /// The model.
     pub variant: String,
     /// The sampler.
@@ -87,10 +88,10 @@ pub struct Row {
 
 /// A schedule in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Levels {
+pub struct ScheduleLevels {
     /// Whose.
     pub variant: String,
-    /// Levels chosen.
+    /// ScheduleLevels chosen.
     pub knots: usize,
     /// The sum of the distances between them.
     pub cost: f64,
@@ -106,37 +107,34 @@ fn one() -> usize {
     1
 }
 
-impl Row {
+impl MeasurementRow {
     /// The least over several sets of seeds.
     pub fn least(&self) -> Option<f64> {
         (self.by_seed.len() > 1).then(|| self.by_seed.iter().copied().fold(f64::INFINITY, f64::min))
     }
 }
 
-impl Results {
+impl ExperimentResults {
     /// What an earlier run left, if anything.
-    pub fn read(path: &Path) -> Result<Option<Results>, Failure> {
+    pub fn read(path: &Path) -> Result<Option<ExperimentResults>, ExperimentError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(Failure::new(format!("{}: {error}", path.display())).hint("check its permissions"));
-            }
+            Err(error) => return Err(ExperimentError::Unreadable { path: path.into(), error }),
         };
-        serde_json::from_str(&text).map(Some).map_err(|error| {
-            let failure = Failure::new(format!("{} is not what this program writes: {error}", path.display()));
-            failure.hint("remove it: the models are kept, and what was measured is measured again")
-        })
+        let unlike = |error| ExperimentError::NotResults { path: path.into(), error };
+        serde_json::from_str(&text).map(Some).map_err(unlike)
     }
 
     /// Writes all or nothing.
-    pub fn write(&self, path: &Path) -> Outcome {
-        let text = serde_json::to_string_pretty(self)? + "\n";
-        save(path, text.as_bytes())
+    pub fn write(&self, path: &Path) -> Result<(), ExperimentError> {
+        let text = serde_json::to_string_pretty(self).expect("strings and numbers are JSON") + "\n";
+        let written = atomic_file::write(path, |to| to.write_all(text.as_bytes()));
+        written.map_err(|error| ExperimentError::Unwritable { path: path.into(), error })
     }
 
     /// The measurement of a model at a setting, if it was made of just these steps, in this manner.
-    pub fn find(&self, variant: &str, sampler: &str, sampler_steps: usize) -> Option<&Row> {
+    pub fn find(&self, variant: &str, sampler: &str, sampler_steps: usize) -> Option<&MeasurementRow> {
         self.rows.iter().find(|row| {
             row.variant == variant
                 && row.sampler == sampler
@@ -147,8 +145,8 @@ impl Results {
     }
 
     /// Puts a measurement in the place of an older one.
-    pub fn put(&mut self, row: Row) {
-        let same = |old: &Row| {
+    pub fn put(&mut self, row: MeasurementRow) {
+        let same = |old: &MeasurementRow| {
             (&old.variant, &old.sampler, old.sampler_steps) == (&row.variant, &row.sampler, row.sampler_steps)
         };
         match self.rows.iter_mut().find(|old| same(old)) {
@@ -204,7 +202,7 @@ impl Results {
         if let Some(network) = &self.network {
             facts.push(("FID network", format!("{network}, preset {}", Preset::default())));
         }
-        facts.push(("program", softdiff::run::build()));
+        facts.push(("program", crate::run::build()));
         facts.push(("device", self.device.clone()));
         facts
     }

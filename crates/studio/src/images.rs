@@ -1,10 +1,9 @@
-//! Pictures to work on: a few of the embedded Fashion-MNIST, and what was uploaded, in memory only.
+//! Images to work on: a few of the embedded Fashion-MNIST, and what was uploaded, in memory only.
 
 use super::http::{PATIENCE, Response, Status};
-use crate::diagnostics::Failure;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
-use softdiff::data::{LoadOptions, Source};
+use softdiff::data::{DataError, LoadOptions, Source};
 use softdiff::image::{Format, Picture, decode, png, resize};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -19,8 +18,8 @@ const KEPT: usize = 16;
 /// Pictures that are decoded at the same time, each of up to 256 MiB.
 const DECODING: usize = 2;
 
-/// The pictures of a studio.
-pub struct Pictures {
+/// The images of a studio.
+pub struct UploadedImages {
     samples: Vec<Arc<Picture>>,
     uploads: Mutex<Uploads>,
     decoding: (Mutex<usize>, Condvar),
@@ -32,15 +31,15 @@ struct Uploads {
     kept: VecDeque<(String, Arc<Picture>)>,
 }
 
-impl Pictures {
+impl UploadedImages {
     /// With the embedded ones.
-    pub fn new() -> Result<Pictures, Failure> {
+    pub fn new() -> Result<UploadedImages, DataError> {
         let options = LoadOptions { limit: Some(SAMPLES), ..LoadOptions::default() };
         let set = Source::open(Path::new("embedded:fashion-mnist"))?.load(&options, &|_, _| {})?;
         let (height, width, channels) = (set.height(), set.width(), set.channels());
         let picture = |pixels: &[u8]| Arc::new(Picture { width, height, channels, pixels: pixels.to_vec() });
         let samples = set.pixels().chunks_exact(height * width * channels).map(picture).collect();
-        Ok(Pictures { samples, uploads: Mutex::default(), decoding: Default::default() })
+        Ok(UploadedImages { samples, uploads: Mutex::default(), decoding: Default::default() })
     }
 
     /// The embedded ones, to choose from.

@@ -1,8 +1,8 @@
 //! How long to train: minutes, images, or as the paper did.
 
-use crate::diagnostics::Failure;
+use super::ExperimentError;
 
-/// What was asked for.
+/// How long the models of an experiment are trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
     /// The whole experiment in so many minutes.
@@ -24,7 +24,7 @@ const FORWARD_PART: f64 = 1.0 / 3.0;
 
 /// What a first look at training found, and what is to be done.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(super) struct MeasuredPace {
     /// Seconds of a step.
     pub step: f64,
     /// Seconds until training begins.
@@ -38,12 +38,11 @@ pub struct Pace {
 }
 
 impl Budget {
-    /// From the flags, of which clap lets at most one be given.
-    pub fn new(minutes: Option<f64>, images: Option<u64>, paper: bool) -> Result<Budget, Failure> {
+    /// Minutes, else images, else the paper's steps, else the recipe's.
+    pub fn new(minutes: Option<f64>, images: Option<u64>, paper: bool) -> Result<Budget, ExperimentError> {
         Ok(match (minutes, images) {
             (Some(minutes), _) if !(minutes > 0.0 && minutes.is_finite()) => {
-                let failure = Failure::new(format!("--minutes is {minutes}"));
-                return Err(failure.hint("give minutes above zero, such as 10"));
+                return Err(ExperimentError::Minutes { minutes });
             }
             (Some(minutes), _) => Budget::Minutes(minutes),
             (None, Some(images)) => Budget::Images(images),
@@ -73,7 +72,7 @@ impl Budget {
 }
 
 /// Steps of each model and images behind each number that fit into so many seconds; `samples` if that is fixed.
-pub fn share(seconds: f64, pace: &Pace, samples: Option<usize>, most: usize) -> (u64, usize) {
+pub(super) fn share(seconds: f64, pace: &MeasuredPace, samples: Option<usize>, most: usize) -> (u64, usize) {
     let per_image = pace.evaluations as f64 * pace.step / pace.batch.max(1) as f64 * FORWARD_PART;
     let left = (seconds - pace.preparation * pace.models as f64).max(0.0);
     let affordable = (left * SAMPLING / per_image.max(1e-12)) as usize;
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn minutes_are_shared_by_models_and_half_of_them_is_left_for_training() {
-        let pace = Pace { step: 0.3, preparation: 2.0, batch: 30, models: 2, evaluations: 100 };
+        let pace = MeasuredPace { step: 0.3, preparation: 2.0, batch: 30, models: 2, evaluations: 100 };
         // An image costs 100 * 0.01 / 3 = 1/3 s: 100 s minus 4 s leave 48 s, 144 images, and as long for 80 steps of each.
         assert_eq!(share(100.0, &pace, None, 256), (80, 144));
         assert_eq!(share(100.0, &pace, None, 72), (120, 72));

@@ -2,8 +2,8 @@
 
 use super::Studio;
 use super::http::{Request, Response};
+use super::images::shown;
 use super::jobs::Job;
-use super::pictures::shown;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
@@ -26,7 +26,7 @@ const SEEDS: u64 = 1 << 53;
 /// What the page asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct SampleRequest {
     model: String,
     samplers: Vec<String>,
     steps: usize,
@@ -36,23 +36,23 @@ struct Order {
 
 /// `POST /api/sample`: a task.
 pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
-    let order: Order = serde_json::from_slice(&request.body)
-        .map_err(|error| Response::failed(format!("{error}; use the page's own form")))?;
+    let order: SampleRequest = serde_json::from_slice(&request.body)
+        .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
     let range = |what: &str, value: usize, most: usize| match (1..=most).contains(&value) {
         true => Ok(()),
-        false => Err(Response::failed(format!("{value} {what} cannot be had; give 1 to {most}"))),
+        false => Err(Response::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
     };
     range("samplers", order.samplers.len(), SAMPLERS)?;
     range("steps", order.steps, STEPS)?;
     range("images", order.images, IMAGES)?;
     if order.seed >= SEEDS {
-        return Err(Response::failed(format!("seed {} is too large; give one below {SEEDS}", order.seed)));
+        return Err(Response::refused(format!("seed {} is too large", order.seed), format!("give one below {SEEDS}")));
     }
     if !order.samplers.iter().all(|name| names().any(|known| known == name)) {
-        return Err(Response::failed(format!(
-            "there is no such sampler; give some of {}",
-            names().collect::<Vec<_>>().join(", ")
-        )));
+        return Err(Response::refused(
+            "there is no such sampler",
+            format!("give some of {}", names().collect::<Vec<_>>().join(", ")),
+        ));
     }
     let (name, place) = studio.models.place(&order.model)?;
     let models = studio.models.clone();

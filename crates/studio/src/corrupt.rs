@@ -2,7 +2,7 @@
 
 use super::Studio;
 use super::http::{Request, Response};
-use super::pictures::shown;
+use super::images::shown;
 use serde_json::{Value, json};
 use softdiff::corruption::{Boundary, CORRUPTIONS, Corruption, CorruptionSpec, Shape};
 use softdiff::curve::{Curve, Interpolation};
@@ -28,7 +28,7 @@ const KNOTS: usize = 32;
 const KEPT: usize = 4;
 
 /// Everything about a picture that does not depend on t.
-struct Scene {
+struct CorruptionScene {
     picture: Picture,
     shape: Shape,
     path: Path,
@@ -38,25 +38,25 @@ struct Scene {
 
 /// The scenes of late, the newest last.
 #[derive(Default)]
-pub struct Scenes(Mutex<VecDeque<(Key, Arc<Scene>)>>);
+pub struct Scenes(Mutex<VecDeque<(SceneKey, Arc<CorruptionScene>)>>);
 
-type Key = (String, Vec<&'static str>, u64);
+type SceneKey = (String, Vec<&'static str>, u64);
 
 impl Scenes {
-    fn get(&self, studio: &Studio, key: Key) -> Result<Arc<Scene>, Response> {
+    fn get(&self, studio: &Studio, key: SceneKey) -> Result<Arc<CorruptionScene>, Response> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, scene)) = kept().iter().find(|(known, _)| *known == key) {
             return Ok(scene.clone());
         }
         let (id, kinds, seed) = &key;
-        let mut picture = (*studio.pictures.get(id)?).clone();
+        let mut picture = (*studio.images.get(id)?).clone();
         if kinds.contains(&"decolourisation") {
             picture = picture.with_channels(3);
         }
         let shape = Shape::new(picture.height, picture.width, picture.channels);
         let x0 = to_unit(&picture.pixels);
         let eta = Stream::new(*seed, "noise of a strip").normals(x0.len());
-        let scene = Arc::new(Scene { picture, shape, path: path(shape, kinds)?, x0, eta });
+        let scene = Arc::new(CorruptionScene { picture, shape, path: path(shape, kinds)?, x0, eta });
         let mut kept = kept();
         kept.push_back((key, scene.clone()));
         if kept.len() > KEPT {
@@ -72,7 +72,7 @@ pub fn answer(studio: &Studio, request: &Request) -> Result<Value, Response> {
     let id = request.value("picture").unwrap_or("sample-0").to_owned();
     let t: f64 = number(request, "t", 0.5)?;
     let scene = studio.scenes.get(studio, (id, kinds(request)?, number(request, "seed", 0)?))?;
-    let Scene { picture, shape, path, x0, eta } = &*scene;
+    let CorruptionScene { picture, shape, path, x0, eta } = &*scene;
     let moment = path.at(t).map_err(Response::failed)?;
     let mut xt = moment.map.apply(*shape, x0).map_err(Response::failed)?;
     let noisy = request.value("noise") != Some("0");
@@ -92,7 +92,7 @@ pub fn kinds(request: &Request) -> Result<Vec<&'static str>, Response> {
     let named = [request.value("first").unwrap_or("blur"), request.value("second").unwrap_or("none")];
     let known = |name: &str| {
         let all = || names().collect::<Vec<_>>().join(", ");
-        let unknown = || Response::failed(format!("there is no such corruption; give one of {}", all()));
+        let unknown = || Response::refused("there is no such corruption", format!("give one of {}", all()));
         names().find(|kind| *kind == name).ok_or_else(unknown)
     };
     named.into_iter().filter(|name| *name != "none").map(known).collect()
@@ -119,6 +119,6 @@ fn curve(corruption: &dyn Corruption) -> Result<Curve, Response> {
 pub fn number<N: std::str::FromStr>(request: &Request, name: &str, usual: N) -> Result<N, Response> {
     match request.value(name) {
         None => Ok(usual),
-        Some(text) => text.parse().map_err(|_| Response::failed(format!("{name} is no number; give one"))),
+        Some(text) => text.parse().map_err(|_| Response::refused(format!("{name} is no number"), "give one")),
     }
 }

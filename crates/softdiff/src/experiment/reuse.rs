@@ -1,12 +1,12 @@
 //! Models that other experiments of the same folder have trained: most of the paper's tables ask about the same blur model.
 
-use softdiff::experiment::EXPERIMENTS;
-use softdiff::model::{CheckpointChoice, Model};
-use softdiff::recipe::Recipe;
-use softdiff::run::RunFolder;
+use super::EXPERIMENTS;
+use crate::model::{CheckpointChoice, Model};
+use crate::recipe::Recipe;
+use crate::run::RunFolder;
 use std::path::{Path, PathBuf};
 
-/// A run of this recipe, name aside, that another experiment beside `folder` has trained for just as many steps; none where
+/// A run of this recipe, name aside, that another experiment in the folder above has trained for just as many steps; none where
 /// the experiment's `own` run has begun.
 pub fn trained(folder: &Path, own: &Path, recipe: &Recipe) -> Option<PathBuf> {
     if RunFolder::new(own).config().is_file() {

@@ -1,0 +1,79 @@
+//! Why an image could not be restored.
+
+use crate::corruption::{CorruptionError, Shape};
+use crate::path::PathError;
+use crate::sampler::SamplerError;
+use std::borrow::Cow;
+
+/// Why an image could not be restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The fields are named as the messages use them.
+pub enum RestoreError {
+    /// An observation of another size than the model's images.
+    #[error("the observation has {found} values, images of {shape} have {}", shape.len())]
+    Size { found: usize, shape: Shape },
+    /// An image of another size than the model's.
+    #[error("the picture has {}x{} pixels, this model makes {}x{}", found.width, found.height, shape.width, shape.height)]
+    ImageSize { found: Shape, shape: Shape },
+    /// A number that makes no sense.
+    #[error("{what} is {value}")]
+    Number { what: &'static str, value: f64, remedy: &'static str },
+    /// An image that is no smaller version of the model's images.
+    #[error("a picture of {found} is no whole fraction of {shape}")]
+    Fraction { found: Shape, shape: Shape },
+    /// Inpainting without a mask.
+    #[error("there is no mask")]
+    NoMask,
+    /// A mask that is all white or all black.
+    #[error("{name} leaves all or nothing to be filled in")]
+    Mask { name: String },
+    /// Nothing to estimate from.
+    #[error("{what} cannot be told from this picture")]
+    NoEstimate { what: &'static str, remedy: &'static str },
+    /// Motion of unknown length.
+    #[error("the length of the motion cannot be told")]
+    NoMotion,
+    /// An image to be degraded by an unknown amount.
+    #[error("how much to degrade?")]
+    NoLevel,
+    /// A path without a time that looks like the observation, which is to be entered there.
+    #[error("this model's path never looks like the picture, so it cannot be entered with it")]
+    NeverEntered,
+    /// A bad corruption.
+    #[error(transparent)]
+    Corruption(#[from] CorruptionError),
+    /// A bad path or time.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A sampler that failed.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
+    /// A device that cannot be opened.
+    #[error(transparent)]
+    Engine(#[from] softdiff_engine::Error),
+}
+
+impl RestoreError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            RestoreError::Size { .. } => "give one of that size".into(),
+            RestoreError::ImageSize { shape, .. } => {
+                let wanted = format!("{}x{}", shape.width, shape.height);
+                format!("cut or resize it to {wanted}; smaller ones take --task super-resolve").into()
+            }
+            RestoreError::Number { remedy, .. } | RestoreError::NoEstimate { remedy, .. } => (*remedy).into(),
+            RestoreError::Fraction { .. } => "shrink or cut it so that its sides divide those".into(),
+            RestoreError::NoMask => "give --mask, a picture that is white where to fill in".into(),
+            RestoreError::Mask { .. } => "white pixels are missing, black ones are known".into(),
+            RestoreError::NoMotion => "give --level, in pixels".into(),
+            RestoreError::NoLevel => "give --level, such as --level 2".into(),
+            RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
+            RestoreError::Corruption(_)
+            | RestoreError::Path(_)
+            | RestoreError::Sampler(_)
+            | RestoreError::Engine(_) => return None,
+        })
+    }
+}

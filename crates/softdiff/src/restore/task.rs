@@ -1,0 +1,286 @@
+//! What happened to an image: the tasks that people know by name, and how their strength is estimated.
+
+use super::{Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
+use crate::corruption::{Boundary, CorruptionSpec, Direction, Grey, LinearMap, ParameterValue, Shape};
+use crate::image::{Picture, from_unit, to_unit};
+use crate::model::Model;
+use crate::random::Stream;
+use crate::recipe::CorruptionSection;
+use std::path::PathBuf;
+
+/// The noise that is added to an image to be denoised again.
+const USUAL_NOISE: f64 = 0.1;
+/// How many times smaller an image is made to be super-resolved again.
+const USUAL_FACTOR: usize = 4;
+
+/// What to undo.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// A blur.
+    Deblur {
+        /// Which; the model's own corruption where it blurs, else a Gaussian blur.
+        kind: Option<BlurKind>,
+        /// Standard deviation or length in pixels; estimated from the image where it can be.
+        level: Option<f64>,
+        /// What the blur saw beyond the border; the mirrored image, or for an image degraded here what the model's blur sees.
+        boundary: Option<Boundary>,
+        /// Direction of motion; the model's own, else horizontal.
+        direction: Option<Direction>,
+    },
+    /// White noise.
+    Denoise,
+    /// Missing pixels.
+    Inpaint {
+        /// For each pixel, whether it was seen.
+        known: Vec<bool>,
+    },
+    /// A small image: each pixel is the mean of a block.
+    SuperResolve {
+        /// How many times smaller an image is made that is degraded here; 4 if not given.
+        factor: Option<usize>,
+    },
+    /// Missing colours.
+    Colourise,
+    /// The corruption of the model's path at a time.
+    OnPath {
+        /// From 0 to 1.
+        t: f64,
+    },
+}
+
+/// A blur, or any linear map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlurKind {
+    /// Gaussian.
+    Gaussian,
+    /// Heat dissipation.
+    Heat,
+    /// Motion.
+    Motion,
+    /// The map in a `.json` or `.safetensors` file.
+    Custom(PathBuf),
+}
+
+/// A degraded image, what is known of its degradation, and where the path is entered with it.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The task in words.
+    pub task: &'static str,
+    /// The image, its map and its noise.
+    pub observation: Observation,
+    /// The level of the blur or of the path's corruption.
+    pub level: Option<f64>,
+    /// What a blur saw beyond the border.
+    pub boundary: Option<Boundary>,
+    /// The image before it was degraded here.
+    pub truth: Option<Vec<f64>>,
+    /// Whether the noise was estimated from the image.
+    pub noise_estimated: bool,
+    /// Where the path is entered.
+    pub entry: PathEntry,
+    /// How much the path's map differs there.
+    pub mismatch: f64,
+}
+
+/// What a task makes of an image.
+struct Degradation {
+    name: &'static str,
+    observation: Observation,
+    level: Option<f64>,
+    boundary: Option<Boundary>,
+    noise_estimated: bool,
+}
+
+impl Task {
+    /// A blur of which nothing is known.
+    pub const DEBLUR: Task = Task::Deblur { kind: None, level: None, boundary: None, direction: None };
+
+    /// What an image looks like to a model of images of `shape`.
+    pub fn guess(found: Shape, shape: Shape) -> Task {
+        if found.height < shape.height && found.width < shape.width {
+            Task::SuperResolve { factor: None }
+        } else if found.channels < shape.channels {
+            Task::Colourise
+        } else {
+            Task::DEBLUR
+        }
+    }
+
+    /// What was seen in a degraded image; its noise and level are estimated where they are not given.
+    pub(super) fn observe(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
+        let seen = self.degradation(model, shape_of(image), &to_unit(&image.pixels), noise, false)?;
+        self.enter(model, seen, None)
+    }
+
+    /// Degrades a clean image, with `noise` if given, and observes that.
+    pub(super) fn degrade(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
+        let shape = model.path.shape();
+        let truth = fitted(image, shape)?;
+        let noise = noise.unwrap_or(if *self == Task::Denoise { USUAL_NOISE } else { 0.0 });
+        let template = self.degradation(model, shape, &truth, Some(noise), true)?;
+        let map = template.observation.map();
+        let eta = Stream::new(0, "noise of a degraded picture").normals(truth.len());
+        let clean = map.apply(shape, &truth)?;
+        // As good as a file of 8 bits could be.
+        let noisy = clean.iter().zip(&eta).map(|(y, e)| y + noise * e).collect::<Vec<f64>>();
+        let stored = to_unit(&from_unit(&noisy));
+        let observation = Observation::new(shape, map.clone(), template.observation.sigma(), stored)?;
+        self.enter(model, Degradation { observation, ..template }, Some(truth))
+    }
+
+    fn enter(&self, model: &Model, seen: Degradation, truth: Option<Vec<f64>>) -> Result<Observed> {
+        let (entry, mismatch) = match *self {
+            Task::OnPath { t } => (PathEntry::At { t, scale: 1.0 }, 0.0),
+            _ => {
+                let found = PathMatch::find(&model.path, &seen.observation)?;
+                (found.entry(), found.mismatch)
+            }
+        };
+        let Degradation { name, observation, level, boundary, noise_estimated } = seen;
+        Ok(Observed { task: name, observation, level, boundary, truth, noise_estimated, entry, mismatch })
+    }
+
+    /// The observation of an image that is degraded, or (`degraded_here`) whose values are to be replaced by a degraded one's.
+    fn degradation(
+        &self,
+        model: &Model,
+        found: Shape,
+        values: &[f64],
+        noise: Option<f64>,
+        degraded_here: bool,
+    ) -> Result<Degradation> {
+        let shape = model.path.shape();
+        let full_size = || fit(found, values, shape);
+        let estimated = |values: &[f64]| noise.map_or_else(|| noise_deviation(shape, values), Ok);
+        let plain = |name, observation| Degradation {
+            name,
+            observation,
+            level: None,
+            boundary: None,
+            noise_estimated: noise.is_none(),
+        };
+        match self {
+            Task::OnPath { t } => {
+                let values = full_size()?;
+                let observation = Observation::on_path(&model.path, *t, estimated(&values)?, values)?;
+                Ok(Degradation { level: Some(model.path.level(*t)?), ..plain("the path's corruption", observation) })
+            }
+            Task::Inpaint { known } => {
+                let observation = Observation::masked(shape, known, noise.unwrap_or(0.0), full_size()?)?;
+                Ok(Degradation { noise_estimated: false, ..plain("inpaint", observation) })
+            }
+            Task::SuperResolve { factor } => {
+                let factor = factor.unwrap_or(USUAL_FACTOR).max(1);
+                let (small, values) = if degraded_here {
+                    let small = Shape::new(shape.height / factor, shape.width / factor, shape.channels);
+                    (small, vec![0.0; small.len()])
+                } else {
+                    let small = Shape::new(found.height, found.width, shape.channels);
+                    (small, with_channels(found, values, shape.channels))
+                };
+                let observation = Observation::shrunk(shape, small, noise.unwrap_or(0.0), &values)?;
+                Ok(Degradation { noise_estimated: false, ..plain("super-resolve", observation) })
+            }
+            Task::Colourise => {
+                let grey = Shape { channels: 1, ..found };
+                let values = fit(grey, &with_channels(found, values, 1), Shape { channels: 1, ..shape })?;
+                let observation = Observation::decoloured(shape, Grey::Luma, noise.unwrap_or(0.0), &values)?;
+                Ok(Degradation { noise_estimated: false, ..plain("colourise", observation) })
+            }
+            Task::Denoise => {
+                let values = full_size()?;
+                let noise = estimated(&values)?;
+                Ok(plain("denoise", Observation::new(shape, LinearMap::Identity, noise, values)?))
+            }
+            Task::Deblur { kind, level, boundary, direction } => {
+                let values = full_size()?;
+                let noise = estimated(&values)?;
+                let level = match (*level, kind) {
+                    (Some(level), _) => level,
+                    (None, Some(BlurKind::Custom(_))) => 1.0,
+                    (None, Some(BlurKind::Motion)) => return Err(RestoreError::NoMotion),
+                    (None, _) if degraded_here => return Err(RestoreError::NoLevel),
+                    _ => blur_deviation(shape, &values, noise)?,
+                };
+                let own = model.recipe.path.corruption().and_then(CorruptionSection::spec);
+                let section = corruption(kind.as_ref(), own, level, *boundary, *direction, degraded_here)?;
+                let boundary = section.boundary();
+                let map = section.build(shape)?.at(level)?;
+                let name = if matches!(kind, Some(BlurKind::Custom(_))) { "undo a map" } else { "deblur" };
+                let observation = Observation::new(shape, map, noise, values)?;
+                Ok(Degradation { boundary, level: Some(level), ..plain(name, observation) })
+            }
+        }
+    }
+}
+
+/// The corruption asked for, else the model's `own` where it blurs, else a blur.
+///
+/// An image `degraded_here` was blurred by the model's own blur. Any other was blurred by another program, and those
+/// mirror the image at its border or repeat its outer pixels, which is much the same.
+fn corruption(
+    kind: Option<&BlurKind>,
+    own: Option<&CorruptionSpec>,
+    level: f64,
+    boundary: Option<Boundary>,
+    direction: Option<Direction>,
+    degraded_here: bool,
+) -> Result<CorruptionSpec> {
+    let boundary =
+        |own: Option<Boundary>| boundary.unwrap_or(own.filter(|_| degraded_here).unwrap_or(Boundary::Reflect));
+    let named = |name: &str| Ok::<_, RestoreError>(CorruptionSpec::named(name)?.with_boundary(boundary(None)));
+    let spec = match (kind, own) {
+        (Some(BlurKind::Gaussian), _) => named("blur")?,
+        (Some(BlurKind::Heat), _) => named("heat")?,
+        (Some(BlurKind::Motion), _) => named("motion")?,
+        (Some(BlurKind::Custom(map)), _) => {
+            named("custom")?.with("map", ParameterValue::File(map.to_string_lossy().into_owned()))
+        }
+        // Heat mirrors the image at its border.
+        (None, Some(own)) if own.name() == "heat" && boundary(None) == Boundary::Reflect => own.clone(),
+        (None, Some(own)) if matches!(own.name(), "blur" | "motion") => {
+            own.clone().with_boundary(boundary(own.boundary()))
+        }
+        _ => named("blur")?,
+    };
+    let spec = match direction {
+        Some(Direction::Horizontal) => spec.with("direction", ParameterValue::Word("horizontal")),
+        Some(Direction::Vertical) => spec.with("direction", ParameterValue::Word("vertical")),
+        None => spec,
+    };
+    Ok(spec.with_largest(level.max(f64::MIN_POSITIVE)))
+}
+
+pub(super) fn shape_of(image: &Picture) -> Shape {
+    Shape::new(image.height, image.width, image.channels)
+}
+
+/// The values of an image of a model's size, in its colours.
+pub fn fitted(image: &Picture, shape: Shape) -> Result<Vec<f64>> {
+    fit(shape_of(image), &to_unit(&image.pixels), shape)
+}
+
+fn fit(found: Shape, values: &[f64], shape: Shape) -> Result<Vec<f64>> {
+    if (found.height, found.width) != (shape.height, shape.width) {
+        return Err(RestoreError::ImageSize { found, shape });
+    }
+    Ok(with_channels(found, values, shape.channels))
+}
+
+/// Grey as luma (ITU-R BT.601), colour of grey as grey.
+fn with_channels(found: Shape, values: &[f64], channels: usize) -> Vec<f64> {
+    match (found.channels, channels) {
+        (3, 1) => values.chunks_exact(3).map(|p| 0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2]).collect(),
+        (1, 3) => values.iter().flat_map(|&grey| [grey; 3]).collect(),
+        _ => values.to_vec(),
+    }
+}
+
+/// Which pixels a mask leaves known: those that are not white. `name` is for the message about one that is all or nothing.
+pub fn known_pixels(mask: &[f64], name: &str) -> Result<Vec<bool>> {
+    let known: Vec<bool> = mask.iter().map(|&value| value < 0.5).collect();
+    if known.iter().all(|known| *known) || !known.contains(&true) {
+        return Err(RestoreError::Mask { name: name.into() });
+    }
+    Ok(known)
+}
