@@ -119,6 +119,8 @@ fn inner<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
         Some(TrainError::Checkpoint(inner)) => return inner,
         Some(TrainError::Run(inner)) => return inner,
         Some(TrainError::Engine(inner)) => return inner,
+        Some(TrainError::Recipe(inner)) => return inner,
+        Some(TrainError::Prepare(prepare)) => return inner(&**prepare),
         _ => {}
     }
     match error.downcast_ref() {
@@ -163,10 +165,10 @@ mod tests {
     #[test]
     fn a_signal_that_stopped_training_in_good_order_decides_the_exit_code() {
         for (signal, code) in [(StopSignal::Terminate, 75), (StopSignal::Interrupt, 130)] {
-            let failure = Failure::from(Stopped { signal, step: 7, checkpoint: "step-000000007".into() });
+            let failure = Failure::from(Stopped { signal, step: 7, checkpoint: Some("step-000000007".into()) });
             assert_eq!(failure.code(), code);
             assert_eq!(failure.hint.as_deref(), Some("run the same command again to continue"));
-            let stopped = Stopped { signal, step: 7, checkpoint: "step-000000007".into() };
+            let stopped = Stopped { signal, step: 7, checkpoint: Some("step-000000007".into()) };
             let failure = Failure::from(TrainError::from(stopped));
             assert_eq!((failure.code(), failure.hint.is_some()), (code, true));
         }

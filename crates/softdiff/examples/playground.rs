@@ -20,7 +20,7 @@ use softdiff::objective::{Head, Objective};
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::sampler::{self, *};
-use softdiff::train::{Noise, PathTable, Setting, StepLoss, TABLE_ROWS};
+use softdiff::train::{Noise, PathTable, StepLoss, StepSpec, TABLE_ROWS};
 use softdiff::transport::sliced;
 use std::error::Error;
 
@@ -94,12 +94,10 @@ pub fn train(path: &Path, data: &Oracle, steps: usize, seed: u64) -> Result<Para
     let table = PathTable::new(path, TABLE_ROWS)?;
     let mut g = Graph::new();
     let objective = Objective::PAPER;
-    let setting = Setting {
+    let setting = StepSpec {
         path: &table,
         objective: &objective,
         prediction: &objective.prediction(),
-        centre: 0.0,
-        shape: PLANE,
         batch: BATCH,
         noise: Noise::Drawn,
         mirror: false,

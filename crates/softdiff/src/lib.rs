@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+mod device_choice;
 pub mod experiment;
 pub mod history;
 pub mod import;
@@ -18,6 +19,11 @@ pub mod run;
 pub mod train;
 pub mod watch;
 
+pub use corruption::Shape;
+pub use data::Dataset;
+pub use device_choice::DeviceChoice;
+pub use model::Model;
+pub use path::Path;
 pub use softdiff_data::bytes::BytesError;
 pub use softdiff_data::{archive, image, sets as data};
 pub use softdiff_diffusion::{
@@ -25,3 +31,4 @@ pub use softdiff_diffusion::{
 };
 pub use softdiff_engine as engine;
 pub use softdiff_engine::hash;
+pub use train::{Trained, Training, train_recipe as train};

@@ -1,7 +1,7 @@
 //! A network as a [`Denoiser`]: the clean prediction of any number of images, on any device.
 
 use crate::corruption::{LinearMap, Shape};
-use crate::network::{UNetConfig, unet};
+use crate::network::Network;
 use crate::objective::{ObjectiveError, Prediction};
 use crate::path::Path;
 use crate::sampler::{Denoiser, Point, Result, SamplerError};
@@ -42,7 +42,7 @@ impl Condition {
 #[derive(Clone)]
 pub struct Predictor<'a> {
     /// The network.
-    pub network: &'a UNetConfig,
+    pub network: &'a dyn Network,
     /// Its weights.
     pub params: &'a Params<f32>,
     /// How its output is read.
@@ -78,9 +78,9 @@ impl NetworkDenoiser {
             Condition::Time => network.condition_on_time(&mut graph, t)?,
             Condition::LogSigma | Condition::NoiseIndex { .. } => t,
         };
-        let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
-        let output = unet(&mut graph, network, seen, told, false)?.output;
-        let sees_mask = network.mask_channel;
+        let input = network.input(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = network.emit(&mut graph, input, told, false)?;
+        let sees_mask = network.has_mask_channel();
         let run = Evaluator::new(device, &graph, &[output], params, numbers, 0)?;
         Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
     }

@@ -17,7 +17,7 @@ use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::schedule::Schedule;
 use softdiff::spectrum::Spectrum;
-use softdiff::train::Prepared;
+use softdiff::train::PreparedRun;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -121,7 +121,7 @@ impl Job {
     }
 
     /// Only the schedule and the prior.
-    fn prepare(&self, run: &Path, recipe: Recipe) -> Result<Prepared, Failure> {
+    fn prepare(&self, run: &Path, recipe: Recipe) -> Result<PreparedRun, Failure> {
         let folder = RunFolder::new(run);
         let lock = folder.lock()?;
         let mut watcher = train::Terminal::new(Some(self.stop.clone()), self.json);
@@ -129,7 +129,7 @@ impl Job {
     }
 
     /// Measures a schedule at every setting with the exact denoiser.
-    fn measure_exactly(&self, entry: &Entry, prepared: &Prepared, results: &mut Results) -> Outcome {
+    fn measure_exactly(&self, entry: &Entry, prepared: &PreparedRun, results: &mut Results) -> Outcome {
         let (shape, Some(schedule)) = (prepared.path.shape(), &prepared.schedule) else { return Ok(()) };
         let path = reflected(&prepared.recipe, schedule)?;
         let images = to_unit(&spread(&prepared.dataset, 0, REFERENCE));
