@@ -14,7 +14,7 @@ use softdiff::objective::{Objective, Prediction};
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::sampler::Denoiser;
-use softdiff::train::{Noise as Draws, PathTable, SoftStep, StepSpec, TABLE_ROWS, TableError};
+use softdiff::train::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TableError};
 use std::sync::Arc;
 
 fn staged(stages: Vec<(Box<dyn Corruption>, Curve)>) -> Path {
@@ -181,7 +181,7 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     assert!(run.get(net.output).unwrap().iter().zip(&output).any(|(a, b)| (a.to_f64() - b).abs() > 1e-2));
 
     let table = PathTable::new(&path, TABLE_ROWS).unwrap();
-    let (objective, noise) = (&Objective::PAPER, Draws::Inputs);
+    let (objective, noise) = (&Objective::PAPER, StepNoise::Inputs);
     let setting =
         StepSpec { path: &table, objective, prediction: &prediction, batch: 1, noise, mirror: false, expected: None };
     let step = SoftStep::new(&config, &setting, false, false).unwrap();

@@ -13,7 +13,7 @@ use softdiff::objective::*;
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::sampler::{Denoiser, GaussianPart, Oracle};
-use softdiff::train::{Noise, PathTable, StepLoss, StepSpec};
+use softdiff::train::{PathTable, StepLoss, StepNoise, StepSpec};
 
 const SHAPE: Shape = Shape { height: 5, width: 5, channels: 3 };
 
@@ -291,7 +291,7 @@ fn a_whole_step_has_the_loss_of_the_plain_functions() {
             objective: &objective,
             prediction: &objective.prediction(),
             batch: N,
-            noise: Noise::Inputs,
+            noise: StepNoise::Inputs,
             mirror: false,
             expected: None,
         };
@@ -399,7 +399,7 @@ fn a_balanced_step_divides_by_the_expected_loss() {
             objective: &objective,
             prediction: &objective.prediction(),
             batch: 2,
-            noise: Noise::Inputs,
+            noise: StepNoise::Inputs,
             mirror: false,
             expected,
         };
@@ -447,7 +447,7 @@ fn stratified_times_lie_one_in_each_part_and_the_mean_loss_varies_less() {
     let table = PathTable::new(path, 64).unwrap();
     let objective = Objective::PAPER;
     // Times of 400 steps, and the standard deviation of the mean loss over them.
-    let drawn = |noise: Noise| {
+    let drawn = |noise: StepNoise| {
         let setting = StepSpec {
             path: &table,
             objective: &objective,
@@ -470,7 +470,7 @@ fn stratified_times_lie_one_in_each_part_and_the_mean_loss_varies_less() {
         let mean = losses.iter().sum::<f64>() / 400.0;
         (times, (losses.iter().map(|loss| (loss - mean).powi(2)).sum::<f64>() / 400.0).sqrt(), mean)
     };
-    let ((_, plain, mean), (times, stratified, same)) = (drawn(Noise::Drawn), drawn(Noise::Stratified));
+    let ((_, plain, mean), (times, stratified, same)) = (drawn(StepNoise::Drawn), drawn(StepNoise::Stratified));
     for (i, t) in times.iter().enumerate() {
         let part = (i % N) as f64 / N as f64;
         assert!((part..part + 1.0 / N as f64).contains(t), "{t} of image {}", i % N);

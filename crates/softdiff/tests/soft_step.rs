@@ -11,7 +11,7 @@ use softdiff::engine::{Graph, Params, Plan, Scalar, Var};
 use softdiff::network::{Correspondence, Embedding, UNetConfig};
 use softdiff::objective::{Objective, Prediction};
 use softdiff::path::Path;
-use softdiff::train::{Noise, PathTable, SoftStep, StepSpec, TABLE_ROWS};
+use softdiff::train::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS};
 
 /// The paper's path with levels spaced geometrically up to `largest`, in a table of so many rows.
 fn blur(config: &UNetConfig, largest: f64, rows: usize) -> PathTable {
@@ -23,16 +23,16 @@ fn blur(config: &UNetConfig, largest: f64, rows: usize) -> PathTable {
 }
 
 /// The paper's step.
-fn soft_step(config: &UNetConfig, path: &PathTable, batch: usize, noise: Noise, recompute: bool) -> SoftStep {
+fn soft_step(config: &UNetConfig, path: &PathTable, batch: usize, noise: StepNoise, recompute: bool) -> SoftStep {
     let (objective, prediction) = (&Objective::PAPER, &Prediction::PAPER);
     let spec = StepSpec { path, objective, prediction, batch, noise, mirror: true, expected: None };
-    SoftStep::new(config, &spec, noise != Noise::Inputs, recompute).unwrap()
+    SoftStep::new(config, &spec, noise != StepNoise::Inputs, recompute).unwrap()
 }
 
 /// Loss, norm of all gradients, and the sum of their projections on fixed vectors.
 fn evaluate<T: Scalar>(config: &UNetConfig, path: &PathTable) -> [f64; 3] {
     const BATCH: usize = 4;
-    let step = soft_step(config, path, BATCH, Noise::Inputs, false);
+    let step = soft_step(config, path, BATCH, StepNoise::Inputs, false);
     let correspondence = config.graph(1).unwrap().1.correspondence;
     let mut params = Params::<T>::zeros(&step.graph);
     let official = |name: &str| {
@@ -93,7 +93,7 @@ fn a_whole_step_equals_pytorch_and_jax() {
 
 /// A step with dropout, and what it computes.
 fn drawn(config: &UNetConfig, batch: usize, recompute: bool) -> (SoftStep, Vec<Var>) {
-    let step = soft_step(config, &blur(config, 18.0, TABLE_ROWS), batch, Noise::Drawn, recompute);
+    let step = soft_step(config, &blur(config, 18.0, TABLE_ROWS), batch, StepNoise::Drawn, recompute);
     let outputs = step.gradients.iter().copied().chain([step.loss]).collect();
     (step, outputs)
 }

@@ -18,7 +18,7 @@ use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
 use softdiff::sampler::{FlowMomentum, Momentum, Sampling};
-use softdiff::train::{Evaluation, Preview, RunSpec, RunStore, TrainError, Unwatched, Watcher, train};
+use softdiff::train::{CheckpointScore, Preview, RunSpec, RunStore, TrainError, Unwatched, Watcher, train};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ impl Watcher for Stopper {
         &mut self,
         step: u64,
         _: &Params<f32>,
-    ) -> Result<Vec<Evaluation>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(vec![Evaluation { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
+    ) -> Result<Vec<CheckpointScore>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(vec![CheckpointScore { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
     }
     fn stop(&self) -> Option<StopSignal> {
         (self.after == Some(self.done)).then_some(StopSignal::Terminate)

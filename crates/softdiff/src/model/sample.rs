@@ -45,8 +45,8 @@ impl SampleRequest<'_> {
     }
 
     /// A sampler of one's own.
-    pub fn own_sampler(mut self, sampler: impl Sampler + 'static) -> Self {
-        self.own = Some(Box::new(sampler));
+    pub fn own_sampler(mut self, sampler: Box<dyn Sampler>) -> Self {
+        self.own = Some(sampler);
         self
     }
 

@@ -2,7 +2,7 @@
 
 use super::saver::Saver;
 use super::session_note::SessionNote;
-use super::{Evaluation, RunSpec, TrainError, Watcher};
+use super::{CheckpointScore, RunSpec, TrainError, Watcher};
 use crate::checkpoint::{Progress, TrainingState, folder_name};
 use crate::run::{Diverged, Event, EventKind, EventLog, StopSignal, Stopped, Verdict};
 use softdiff_engine::device::Record;
@@ -104,7 +104,7 @@ impl<'a> Recorder<'a> {
     pub fn evaluate(&mut self, state: &TrainingState) -> Result<(), TrainError> {
         let step = self.progress.step;
         let values = self.watcher.evaluate(step, state.averaged()).map_err(TrainError::Evaluation)?;
-        for Evaluation { metric, value, images } in values {
+        for CheckpointScore { metric, value, images } in values {
             if let Some(files) = &mut self.files
                 && self.spec.best_by.as_ref() == Some(&metric)
             {

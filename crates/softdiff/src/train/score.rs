@@ -1,7 +1,7 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
 use super::live_sampler::LiveSampler;
-use super::{Evaluation, PreparedRun, RunSpec};
+use super::{CheckpointScore, PreparedRun, RunSpec};
 use crate::inception::{Extractor, InceptionError};
 use crate::metrics::{Fid, MetricError, Pictures, sliced_wasserstein};
 use crate::recipe::Recipe;
@@ -119,7 +119,7 @@ impl<'a> Scorer<'a> {
     }
 
     /// The metric of the images that these weights make from seeds 0, 1, ...
-    pub fn score(&mut self, weights: &Params<f32>) -> Result<Evaluation, ScoreError> {
+    pub fn score(&mut self, weights: &Params<f32>) -> Result<CheckpointScore, ScoreError> {
         let (dataset, count) = (self.spec.dataset, self.recipe.checkpoint.images);
         let quantise = |images: &[f64]| self.recipe.sample.quantise.bytes(images);
         let by = (self.sampler.as_ref(), &self.sampling);
@@ -132,6 +132,6 @@ impl<'a> Scorer<'a> {
             }
             CheckpointMetric::Fid(fid) => fid.of(&images, dataset.height(), dataset.width(), dataset.channels())?,
         };
-        Ok(Evaluation { metric: self.recipe.checkpoint.metric.clone(), value, images: count as u64 })
+        Ok(CheckpointScore { metric: self.recipe.checkpoint.metric.clone(), value, images: count as u64 })
     }
 }

@@ -1,6 +1,6 @@
 //! What a training run is determined by, where it is kept, and who watches it.
 
-use super::{Noise, PathTable, SoftStep, StepSpec, TABLE_ROWS, TrainError};
+use super::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Identity, Retention, TrainingState};
 use crate::corruption::Shape;
 use crate::data::Dataset;
@@ -139,7 +139,7 @@ impl<'a> RunSpec<'a> {
             objective: &*self.objective,
             prediction: &self.prediction,
             batch: self.batch / parts,
-            noise: if self.stratified { Noise::Stratified } else { Noise::Drawn },
+            noise: if self.stratified { StepNoise::Stratified } else { StepNoise::Drawn },
             mirror: self.mirror,
             expected: self.expected,
         };
@@ -170,7 +170,7 @@ impl RunStore<'_> {
 
 /// A metric of the weights at a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Evaluation {
+pub struct CheckpointScore {
     /// Its name.
     pub metric: String,
     /// Its value.
@@ -195,7 +195,7 @@ pub trait Watcher {
         &mut self,
         _step: u64,
         _weights: &Params<f32>,
-    ) -> Result<Vec<Evaluation>, Box<dyn Error + Send + Sync>> {
+    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
         Ok(vec![])
     }
 

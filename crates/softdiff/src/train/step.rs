@@ -8,7 +8,7 @@ use softdiff_engine::{Graph, Result, Var};
 
 /// Where a step's random numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noise {
+pub enum StepNoise {
     /// Inputs `t`, `z`, `flip` and, where the objective draws a second time, `ahead`, set by the caller: for tests.
     Inputs,
     /// Drawn in the graph from (seed, step, element).
@@ -37,7 +37,7 @@ pub struct StepSpec<'a> {
     /// Images per step.
     pub batch: usize,
     /// Where randomness comes from.
-    pub noise: Noise,
+    pub noise: StepNoise,
     /// Whether images are mirrored at random.
     pub mirror: bool,
     /// The losses to expect at equally spaced times, by which they are divided: [`crate::objective::expected_loss`].
@@ -74,8 +74,8 @@ impl StepLoss {
         let images = [batch, shape.height, shape.width, shape.channels];
         let x0 = g.input("x0", images)?;
         let (t, z) = match noise {
-            Noise::Inputs => (g.input("t", [batch])?, g.input("z", images)?),
-            Noise::Drawn | Noise::Stratified => {
+            StepNoise::Inputs => (g.input("t", [batch])?, g.input("z", images)?),
+            StepNoise::Drawn | StepNoise::Stratified => {
                 (drawn_times(g, batch, noise)?, g.random_normal(images, purpose::NOISE)?)
             }
         };
@@ -124,9 +124,9 @@ fn balanced(g: &mut Graph, losses: Var, t: Var, expected: &[f64]) -> Result<Var>
 }
 
 /// Times of a batch. Which image has which part of the time is left to the order of the images, which is random.
-fn drawn_times(g: &mut Graph, batch: usize, noise: Noise) -> Result<Var> {
+fn drawn_times(g: &mut Graph, batch: usize, noise: StepNoise) -> Result<Var> {
     let uniform = g.random_uniform([batch], purpose::TIME)?;
-    if noise != Noise::Stratified {
+    if noise != StepNoise::Stratified {
         return Ok(uniform);
     }
     let parts = g.constant([batch], (0..batch).map(|part| part as f64 / batch as f64).collect())?;
@@ -134,12 +134,12 @@ fn drawn_times(g: &mut Graph, batch: usize, noise: Noise) -> Result<Var> {
 }
 
 /// Each image or its mirror image, with even odds.
-fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: Noise) -> Result<Var> {
+fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: StepNoise) -> Result<Var> {
     let batch = g.shape(x0)[0];
     let height = g.shape(x0)[1];
     let flip = match noise {
-        Noise::Inputs => g.input("flip", [batch, 1, 1, 1])?,
-        Noise::Drawn | Noise::Stratified => {
+        StepNoise::Inputs => g.input("flip", [batch, 1, 1, 1])?,
+        StepNoise::Drawn | StepNoise::Stratified => {
             let coin = g.random_uniform([batch, 1, 1, 1], purpose::FLIP)?;
             // 0 below one half, 1 above: a steep table.
             let table = g.constant([2, 1], vec![0.0, 1.0])?;
@@ -169,7 +169,7 @@ fn mask_of(g: &mut Graph, spec: &StepSpec, t: Var) -> Result<Var> {
 }
 
 /// The second time of an objective; paths take a time below 0 for 0.
-fn earlier_time(g: &mut Graph, objective: &dyn Loss, t: Var, noise: Noise) -> Result<Option<Var>> {
+fn earlier_time(g: &mut Graph, objective: &dyn Loss, t: Var, noise: StepNoise) -> Result<Option<Var>> {
     let batch = g.shape(t).numel();
     Ok(match objective.earlier() {
         None => None,
@@ -179,8 +179,8 @@ fn earlier_time(g: &mut Graph, objective: &dyn Loss, t: Var, noise: Noise) -> Re
         }
         Some(Earlier::Drawn(farthest)) => {
             let share = match noise {
-                Noise::Inputs => g.input("ahead", [batch])?,
-                Noise::Drawn | Noise::Stratified => g.random_uniform([batch], purpose::AHEAD)?,
+                StepNoise::Inputs => g.input("ahead", [batch])?,
+                StepNoise::Drawn | StepNoise::Stratified => g.random_uniform([batch], purpose::AHEAD)?,
             };
             Some(g.combine(&[(1.0, t), (-farthest, share)])?)
         }

@@ -1,7 +1,7 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
 use super::{
-    Evaluation, Finished, OwnParts, PrepareProgress, PreparedRun, RunStore, ScoreError, Scorer, SelectionCost,
+    CheckpointScore, Finished, OwnParts, PrepareProgress, PreparedRun, RunStore, ScoreError, Scorer, SelectionCost,
     TrainError, Unwatched, Watcher, train,
 };
 use crate::data::Dataset;
@@ -44,19 +44,29 @@ steps = 100
 /// // 32 grey images of 8x8 pixels, and a path that only adds noise.
 /// let images = Dataset::new(8, 8, 1, vec![128; 32 * 64], None, vec![]);
 /// let path = Path::variance_exploding(Shape::new(8, 8, 1), 0.01, 10.0)?;
-/// let trained = Training::new(images, path).set("network.channels=8")?.steps(2).batch(4).run()?;
+/// let trained = Training::new(images, path).set("network.channels=8").steps(2).batch(4).run()?;
 /// let samples = trained.model().sample(0..4).steps(2).images()?;
 /// assert_eq!(samples.len(), 4);
 /// # Ok(())
 /// # }
 /// ```
 pub struct Training<'a> {
-    recipe: Recipe,
+    recipe: RecipeSource,
+    /// Changes of its keys.
+    sets: Vec<String>,
+    objective: Option<Objective>,
     images: Option<Dataset>,
     own: OwnParts,
     device: DeviceChoice,
     watcher: Option<&'a mut dyn Watcher>,
     progress: Option<&'a PrepareProgress<'a>>,
+}
+
+enum RecipeSource {
+    /// A built-in name or a file.
+    Named(String),
+    InMemory,
+    Known(Box<Recipe>),
 }
 
 /// A finished training.
@@ -75,33 +85,45 @@ pub struct Trained {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn train_recipe(recipe: &str, folder: impl AsRef<FilePath>) -> Result<Trained, TrainError> {
-    Training::from_recipe(recipe)?.run_in(folder)
+    Training::from_recipe(recipe).run_in(folder)
 }
 
 impl<'a> Training<'a> {
     /// Images in memory and any path. Unless told otherwise: a small U-Net, the paper's objective and optimiser, 10,000
     /// steps of 64 images, and a prior that is fitted to the corrupted images where these are more than noise.
     pub fn new(images: Dataset, path: Path) -> Training<'a> {
-        let recipe = Recipe::parse(IN_MEMORY, "in-memory", &[]).expect("the built-in text is a sound recipe");
         let own = OwnParts { path: Some(path), ..OwnParts::default() };
-        Training { images: Some(images), own, ..Training::of(recipe) }
+        Training { images: Some(images), own, ..Training::by(RecipeSource::InMemory) }
     }
 
     /// A built-in recipe by its name, or a recipe file.
-    pub fn from_recipe(name: &str) -> Result<Training<'a>, RecipeError> {
-        Ok(Training::of(Recipe::open(name, &[])?))
+    pub fn from_recipe(name: &str) -> Training<'a> {
+        Training::by(RecipeSource::Named(name.into()))
     }
 
     /// A recipe.
     pub fn of(recipe: Recipe) -> Training<'a> {
-        let (own, device) = (OwnParts::default(), DeviceChoice::default());
-        Training { recipe, images: None, own, device, watcher: None, progress: None }
+        Training::by(RecipeSource::Known(Box::new(recipe)))
     }
 
-    /// Changes a key of the recipe, such as `train.rate=1e-3`; `softdiff recipe show` lists them.
-    pub fn set(mut self, change: &str) -> Result<Self, RecipeError> {
-        self.recipe = self.recipe.with_sets(&[change.to_owned()])?;
-        Ok(self)
+    fn by(recipe: RecipeSource) -> Training<'a> {
+        Training {
+            recipe,
+            sets: vec![],
+            objective: None,
+            images: None,
+            own: OwnParts::default(),
+            device: DeviceChoice::default(),
+            watcher: None,
+            progress: None,
+        }
+    }
+
+    /// Changes a key of the recipe, such as `train.rate=1e-3`; [`crate::recipe`] lists them. A mistake is an error of
+    /// [`Training::run`].
+    pub fn set(mut self, change: impl Into<String>) -> Self {
+        self.sets.push(change.into());
+        self
     }
 
     /// Images in memory, in place of those of the recipe.
@@ -118,7 +140,7 @@ impl<'a> Training<'a> {
 
     /// Another of the paper's objectives.
     pub fn objective(mut self, objective: Objective) -> Self {
-        self.recipe.objective = objective;
+        self.objective = Some(objective);
         self
     }
 
@@ -141,21 +163,18 @@ impl<'a> Training<'a> {
     }
 
     /// Updates to do.
-    pub fn steps(mut self, steps: u64) -> Self {
-        self.recipe.train.steps = steps;
-        self
+    pub fn steps(self, steps: u64) -> Self {
+        self.set(format!("train.steps={steps}"))
     }
 
     /// Images per update.
-    pub fn batch(mut self, batch: usize) -> Self {
-        self.recipe.train.batch = batch;
-        self
+    pub fn batch(self, batch: usize) -> Self {
+        self.set(format!("train.batch={batch}"))
     }
 
     /// Seed of everything random.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.recipe.seed = seed;
-        self
+    pub fn seed(self, seed: u64) -> Self {
+        self.set(format!("seed={seed}"))
     }
 
     /// What to compute on: `"auto"` unless told otherwise.
@@ -210,8 +229,19 @@ impl<'a> Training<'a> {
         Ok(Trained { prepared, finished })
     }
 
+    fn recipe(&self) -> Result<Recipe, RecipeError> {
+        match &self.recipe {
+            RecipeSource::Named(name) => Recipe::open(name, &self.sets),
+            RecipeSource::InMemory => Recipe::parse(IN_MEMORY, "in-memory", &self.sets),
+            RecipeSource::Known(recipe) if self.sets.is_empty() => Ok(Recipe::clone(recipe)),
+            RecipeSource::Known(recipe) => recipe.with_sets(&self.sets),
+        }
+    }
+
     fn prepare_with(self, store: Option<RunStore>) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
-        let Training { recipe, images, own, mut watcher, progress, .. } = self;
+        let mut recipe = self.recipe()?;
+        recipe.objective = self.objective.unwrap_or(recipe.objective);
+        let Training { images, own, mut watcher, progress, .. } = self;
         let progress = progress.unwrap_or(&|_, _, _, _| {});
         let mut unwatched = Unwatched;
         let heard: &mut dyn Watcher = match &mut watcher {
@@ -307,7 +337,11 @@ impl Watcher for Scored<'_> {
         self.watcher.event(event);
     }
 
-    fn evaluate(&mut self, step: u64, weights: &Params<f32>) -> Result<Vec<Evaluation>, Box<dyn Error + Send + Sync>> {
+    fn evaluate(
+        &mut self,
+        step: u64,
+        weights: &Params<f32>,
+    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
         let mut values = self.watcher.evaluate(step, weights)?;
         if let Some(scorer) = &mut self.scorer {
             values.push(scorer.score(weights)?);

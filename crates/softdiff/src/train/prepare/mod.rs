@@ -2,7 +2,7 @@
 
 mod error;
 mod identity;
-mod measured;
+mod measurements;
 
 pub use error::PrepareError;
 
@@ -17,7 +17,7 @@ use crate::prior::Prior;
 use crate::recipe::{PriorSection, Recipe, TimeCondition, TrainPrecision};
 use crate::sampler::{SamplerError, by_name};
 use crate::schedule::Schedule;
-use measured::Measured;
+use measurements::DataMeasurements;
 use softdiff_engine::cuda::Numbers;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl PreparedRun {
         if let Some(store) = store {
             identity::check_data(&recipe, &dataset, shape, store)?;
         }
-        let measured = Measured { recipe: &recipe, dataset: &dataset, shape, store };
+        let measured = DataMeasurements { recipe: &recipe, dataset: &dataset, shape, store };
         let mut hashed = identity::lasting(&recipe);
         let (path, schedule, usual) = match own.path {
             Some(path) => {

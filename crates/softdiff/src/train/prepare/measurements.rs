@@ -15,14 +15,14 @@ use crate::spectrum::Spectrum;
 
 /// The images of a run, and where what is measured on them is kept.
 #[derive(Clone, Copy)]
-pub(super) struct Measured<'a> {
+pub(super) struct DataMeasurements<'a> {
     pub recipe: &'a Recipe,
     pub dataset: &'a Dataset,
     pub shape: Shape,
     pub store: Option<RunStore<'a>>,
 }
 
-impl Measured<'_> {
+impl DataMeasurements<'_> {
     /// The levels of corruption, where the path has some that are measured; `words` name the images.
     pub fn schedule(
         &self,
