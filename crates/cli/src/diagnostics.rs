@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn a_signal_that_stopped_training_in_good_order_decides_the_exit_code() {
         for (signal, code) in [(StopSignal::Terminate, 75), (StopSignal::Interrupt, 130)] {
-            let failure = Failure::from(Stopped { signal, step: 7, checkpoint: "step-000000007".into() });
+            let failure = Failure::from(Stopped { signal, step: 7, checkpoint: Some("step-000000007".into()) });
             assert_eq!(failure.code(), code);
             assert_eq!(hint(&failure).as_deref(), Some("run the same command again to continue"));
-            let stopped = Stopped { signal, step: 7, checkpoint: "step-000000007".into() };
+            let stopped = Stopped { signal, step: 7, checkpoint: Some("step-000000007".into()) };
             let failure = Failure::from(TrainError::from(stopped));
             assert_eq!((failure.code(), hint(&failure).is_some()), (code, true));
         }

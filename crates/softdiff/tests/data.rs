@@ -3,9 +3,7 @@
 use forge::npy::npy;
 use forge::pack::{deflated, gzip};
 use forge::{tar, zip};
-use softdiff::data::{
-    Crop, DataError, Dataset, Exif, Flip, LoadOptions, OnBad, Source, Split, Survey, Transform, write_npz,
-};
+use softdiff::data::{Crop, DataError, Dataset, Exif, LoadOptions, OnBad, Source, Split, Survey, Transform, write_npz};
 use softdiff::image::png;
 use softdiff::recipe::Recipe;
 use std::fs;
@@ -389,7 +387,7 @@ fn loading_does_not_depend_on_the_number_of_threads() {
     };
     assert_eq!(with(1), with(5));
     let dataset = with(2);
-    let batches = softdiff::data::Batches::new(&dataset, 32, 1, Flip::Horizontal);
+    let batches = softdiff::data::Batches::new(&dataset, 32, 1);
     assert_eq!(batches.gather(0).x0.len(), 32 * 36);
 }
 

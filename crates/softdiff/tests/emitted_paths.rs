@@ -14,7 +14,7 @@ use softdiff::objective::{Objective, Prediction};
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::sampler::Denoiser;
-use softdiff::train::{EmittedPath, Noise as Draws, PathTable, Setting, SoftStep, TABLE_ROWS, TableError};
+use softdiff::train::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TableError};
 use std::sync::Arc;
 
 fn staged(stages: Vec<(Box<dyn Corruption>, Curve)>) -> Path {
@@ -30,7 +30,7 @@ fn in_training(path: &Path, times: &[f64], images: &[f64]) -> Vec<f32> {
     let mut g = Graph::new();
     let x = g.input("x", [n, shape.height, shape.width, shape.channels]).unwrap();
     let t = g.input("t", [n]).unwrap();
-    let moment = table.moment(&mut g, t, shape, "now").unwrap();
+    let moment = table.moment(&mut g, t).unwrap();
     let y = moment.apply(&mut g, x).unwrap();
     let mut run = Executor::<f32>::new(Plan::new(&g, &[y]).unwrap());
     let single = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
@@ -181,19 +181,10 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     assert!(run.get(net.output).unwrap().iter().zip(&output).any(|(a, b)| (a.to_f64() - b).abs() > 1e-2));
 
     let table = PathTable::new(&path, TABLE_ROWS).unwrap();
-    let (objective, noise) = (&Objective::PAPER, Draws::Inputs);
-    let setting = Setting {
-        path: &table,
-        objective,
-        prediction: &prediction,
-        centre: 0.0,
-        shape,
-        batch: 1,
-        noise,
-        mirror: false,
-        expected: None,
-    };
-    let step = SoftStep::of(&config, &setting, false, false).unwrap();
+    let (objective, noise) = (&Objective::PAPER, StepNoise::Inputs);
+    let setting =
+        StepSpec { path: &table, objective, prediction: &prediction, batch: 1, noise, mirror: false, expected: None };
+    let step = SoftStep::new(&config, &setting, false, false).unwrap();
     let mut run = Executor::<f32>::new(Plan::new(&step.graph, &[step.loss]).unwrap());
     let single = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
     for (name, values) in [("x0", &x0[..]), ("z", &z), ("t", &[t])] {

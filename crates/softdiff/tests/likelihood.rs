@@ -89,13 +89,14 @@ fn model(path: Path, prior: Prior) -> Model {
         path,
         schedule,
         prior,
-        network,
+        network: Arc::new(network),
         prediction,
         condition,
         params,
         weights,
         step: 0,
         checkpoint: None,
+        is_described: true,
     }
 }
 

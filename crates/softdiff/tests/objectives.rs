@@ -13,7 +13,7 @@ use softdiff::objective::*;
 use softdiff::path::{LevelSchedule, Path};
 use softdiff::random::Stream;
 use softdiff::sampler::{Denoiser, GaussianPart, Oracle};
-use softdiff::train::{EmittedPath, HostPath, Noise, PathTable, Setting, StepLoss};
+use softdiff::train::{PathTable, StepLoss, StepNoise, StepSpec};
 
 const SHAPE: Shape = Shape { height: 5, width: 5, channels: 3 };
 
@@ -57,8 +57,9 @@ fn the_engine_computes_every_objective_and_its_gradient() {
     const N: usize = 4;
     let mut stream = Stream::new(1, "objectives");
     for path in paths() {
+        // All of them rows of the table, where it is exact.
         let (times, earlier) = ([0.05, 0.3, 0.6, 0.95], [0.0, 0.1, 0.5, 0.9]);
-        let host = HostPath::new(&path, &[&times[..], &earlier].concat()).unwrap();
+        let table = PathTable::new(&path, 21).unwrap();
         let [x0, eta, output] = [0, 1, 2].map(|_| stream.normals(N * SHAPE.len()));
         let mut xt = Vec::new();
         for ((x0, eta), t) in x0.chunks(SHAPE.len()).zip(eta.chunks(SHAPE.len())).zip(times) {
@@ -68,19 +69,17 @@ fn the_engine_computes_every_objective_and_its_gradient() {
             let mut g = Graph::new();
             let images = [N, SHAPE.height, SHAPE.width, SHAPE.channels];
             let [a, b, c] = ["x0", "xt", "output"].map(|name| g.input(name, images).unwrap());
-            let t = g.input("t", [N]).unwrap();
-            let now = host.moment(&mut g, t, SHAPE, "now").unwrap();
-            let before = host.moment(&mut g, t, SHAPE, "earlier").unwrap();
+            let [t, second] = ["t", "earlier"].map(|name| g.input(name, [N]).unwrap());
+            let now = table.moment(&mut g, t).unwrap();
+            let before = table.moment(&mut g, second).unwrap();
             let (prediction, second) = (&objective.prediction(), Some(&before));
             let batch = EmittedBatch { x0: a, xt: b, output: c, prediction, t, now: &now, earlier: second };
             let losses = objective.emit(&mut g, &batch).unwrap();
             let total = g.sum(losses).unwrap();
             let gradient = g.gradients(total, &[c]).unwrap()[0];
             let mut run = Executor::<f64>::new(Plan::new(&g, &[losses, gradient]).unwrap());
-            let mut inputs = host.inputs(&path, &times, "now").unwrap();
-            inputs.extend(host.inputs(&path, &earlier, "earlier").unwrap());
-            inputs.extend([("x0".into(), x0.clone()), ("xt".into(), xt.clone()), ("output".into(), output.clone())]);
-            for (name, values) in &inputs {
+            let inputs = [("x0", &x0[..]), ("xt", &xt), ("output", &output), ("t", &times), ("earlier", &earlier)];
+            for (name, values) in inputs {
                 // An objective does not read everything.
                 let _ = run.set(name, values);
             }
@@ -255,7 +254,7 @@ fn a_table_is_exact_at_its_rows_and_close_between_them() {
         let mut g = Graph::new();
         let x = g.input("x", [3, SHAPE.height, SHAPE.width, SHAPE.channels]).unwrap();
         let t = g.input("t", [3]).unwrap();
-        let moment = table.moment(&mut g, t, SHAPE, "now").unwrap();
+        let moment = table.moment(&mut g, t).unwrap();
         let y = moment.apply(&mut g, x).unwrap();
         let mut run = Executor::<f64>::new(Plan::new(&g, &[y, moment.sigma]).unwrap());
         let images = Stream::new(7, "table").normals(3 * SHAPE.len());
@@ -284,16 +283,15 @@ fn a_whole_step_has_the_loss_of_the_plain_functions() {
     for path in paths() {
         let (times, ahead) = ([0.1, 0.5, 0.9], [0.9, 0.3, 0.5]);
         let earlier: Vec<f64> = times.iter().zip(ahead).map(|(t, u)| f64::max(t - 0.2 * u, 0.0)).collect();
-        let host = HostPath::new(&path, &[&times[..], &earlier].concat()).unwrap();
+        // All of them rows of the table, where it is exact.
+        let table = PathTable::new(&path, 51).unwrap();
         let mut g = Graph::new();
-        let setting = Setting {
-            path: &host,
+        let setting = StepSpec {
+            path: &table,
             objective: &objective,
             prediction: &objective.prediction(),
-            centre: 0.0,
-            shape: SHAPE,
             batch: N,
-            noise: Noise::Inputs,
+            noise: StepNoise::Inputs,
             mirror: false,
             expected: None,
         };
@@ -304,11 +302,8 @@ fn a_whole_step_has_the_loss_of_the_plain_functions() {
         .unwrap();
         let mut run = Executor::<f64>::new(Plan::new(&g, &[step.loss]).unwrap());
         let [x0, z] = [0, 1].map(|_| stream.normals(N * SHAPE.len()));
-        let mut inputs = host.inputs(&path, &times, "now").unwrap();
-        inputs.extend(host.inputs(&path, &earlier, "earlier").unwrap());
-        inputs.extend([("x0".into(), x0.clone()), ("z".into(), z.clone())]);
-        for (name, values) in &inputs {
-            let _ = run.set(name, values);
+        for (name, values) in [("x0", &x0[..]), ("z", &z), ("t", &times), ("ahead", &ahead)] {
+            run.set(name, values).unwrap();
         }
         run.run(&Params::initialise(&g, 1), 0, 0).unwrap();
         let mut expected = 0.0;
@@ -399,14 +394,12 @@ fn a_balanced_step_divides_by_the_expected_loss() {
     let table = PathTable::new(path, 64).unwrap();
     let loss = |expected: Option<&[f64]>| {
         let objective = Objective { weight: Weight::Balanced, ..Objective::PAPER };
-        let setting = Setting {
+        let setting = StepSpec {
             path: &table,
             objective: &objective,
             prediction: &objective.prediction(),
-            centre: 0.0,
-            shape: SHAPE,
             batch: 2,
-            noise: Noise::Inputs,
+            noise: StepNoise::Inputs,
             mirror: false,
             expected,
         };
@@ -454,13 +447,11 @@ fn stratified_times_lie_one_in_each_part_and_the_mean_loss_varies_less() {
     let table = PathTable::new(path, 64).unwrap();
     let objective = Objective::PAPER;
     // Times of 400 steps, and the standard deviation of the mean loss over them.
-    let drawn = |noise: Noise| {
-        let setting = Setting {
+    let drawn = |noise: StepNoise| {
+        let setting = StepSpec {
             path: &table,
             objective: &objective,
             prediction: &objective.prediction(),
-            centre: 0.0,
-            shape: SHAPE,
             batch: N,
             noise,
             mirror: false,
@@ -479,7 +470,7 @@ fn stratified_times_lie_one_in_each_part_and_the_mean_loss_varies_less() {
         let mean = losses.iter().sum::<f64>() / 400.0;
         (times, (losses.iter().map(|loss| (loss - mean).powi(2)).sum::<f64>() / 400.0).sqrt(), mean)
     };
-    let ((_, plain, mean), (times, stratified, same)) = (drawn(Noise::Drawn), drawn(Noise::Stratified));
+    let ((_, plain, mean), (times, stratified, same)) = (drawn(StepNoise::Drawn), drawn(StepNoise::Stratified));
     for (i, t) in times.iter().enumerate() {
         let part = (i % N) as f64 / N as f64;
         assert!((part..part + 1.0 / N as f64).contains(t), "{t} of image {}", i % N);

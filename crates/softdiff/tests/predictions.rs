@@ -18,13 +18,13 @@ use softdiff::random::Stream;
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
 use softdiff::sampler::{Ihdm, Momentum, Sampler, Sampling};
-use softdiff::train::{Prepared, Scorer, Unwatched, train};
+use softdiff::train::{OwnParts, PreparedRun, RunStore, Scorer, Unwatched, train};
 
 const SIDE: usize = 8;
 const SEEDS: u64 = 64;
 
 /// Trains a recipe of small images in `name`; gives the distance of its samples to the data, and the model.
-fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prepared, Model) {
+fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, PreparedRun, Model) {
     let text = format!(
         "[data]\nsource = \"embedded:fashion-mnist\"\nsize = {SIDE}\nlimit = 256\n{path}\n{objective}\n\
          [network]\npreset = \"small\"\nchannels = 8\nmultipliers = [1, 2]\n\
@@ -36,8 +36,9 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     let root = folder(&format!("predictions_{name}"));
     let (run, device) = (RunFolder::new(&root), Device::Cpu);
     let lock = run.lock().unwrap();
-    let prepared = Prepared::new(recipe, &run, &lock, &mut Unwatched, &|_, _, _, _| {}).unwrap();
-    train(&prepared.setup().unwrap(), &run, &lock, &device, &mut Unwatched).unwrap();
+    let store = Some(RunStore { folder: &run, lock: &lock });
+    let prepared = PreparedRun::new(recipe, OwnParts::default(), store, &mut Unwatched, &|_, _, _, _| {}).unwrap();
+    train(&prepared.spec().unwrap(), store, &device, &mut Unwatched).unwrap();
     let model = Model::open(&root, None).unwrap();
     let section = &model.recipe.sample;
     let (sampler, sampling) = (section.build().unwrap(), section.sampling(&model.path).unwrap());
@@ -55,13 +56,13 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     (score.value, prepared, model)
 }
 
-fn distance(prepared: &Prepared, images: &[f64]) -> f64 {
+fn distance(prepared: &PreparedRun, images: &[f64]) -> f64 {
     let reference = &prepared.dataset.pixels()[..SEEDS as usize * SIDE * SIDE];
     sliced_wasserstein(&from_unit(images), reference, SIDE * SIDE, 256, 0).unwrap().0
 }
 
 /// The distance to the data if the network's output is read as `prediction`.
-fn misread(prepared: &Prepared, model: &mut Model, prediction: Prediction, sampler: &dyn Sampler) -> f64 {
+fn misread(prepared: &PreparedRun, model: &mut Model, prediction: Prediction, sampler: &dyn Sampler) -> f64 {
     model.prediction = prediction;
     let sampling = Sampling::uniform(40).unwrap();
     let seeds: Vec<u64> = (0..SEEDS).collect();

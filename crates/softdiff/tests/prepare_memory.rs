@@ -3,7 +3,7 @@
 use softdiff::metrics::sliced_wasserstein;
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
-use softdiff::train::{Prepared, Unwatched};
+use softdiff::train::{OwnParts, PreparedRun, RunStore, Unwatched};
 
 mod counting;
 mod forge;
@@ -33,7 +33,16 @@ fn preparing_takes_at_most_24_mib_beyond_the_file_and_its_images() {
         let recipe = Recipe::parse(&text, "test.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
         let run = RunFolder::new(&root.join(name));
         let lock = run.lock().unwrap();
-        let prepare = || Prepared::new(recipe, &run, &lock, &mut Unwatched, &|_, _, _, _| {}).unwrap();
+        let prepare = || {
+            PreparedRun::new(
+                recipe,
+                OwnParts::default(),
+                Some(RunStore { folder: &run, lock: &lock }),
+                &mut Unwatched,
+                &|_, _, _, _| {},
+            )
+            .unwrap()
+        };
         let (prepared, taken) = counting::taken(prepare);
         assert_eq!(prepared.dataset.len(), IMAGES);
         assert!(taken <= 2 * pixels.len() + BESIDES, "{name}: {} MiB", taken >> 20);

@@ -8,7 +8,7 @@ use run_support::folder;
 use softdiff::recipe::Recipe;
 use softdiff::run::fs::{Disk, Fs, publish};
 use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, Session};
-use softdiff::train::{Prepared, Unwatched};
+use softdiff::train::{OwnParts, PreparedRun, RunStore, Unwatched};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -184,7 +184,7 @@ fn a_published_file_is_the_old_or_the_new_one() {
 }
 
 /// Prepares a run whose network needs the spectrum of its images.
-fn prepare(run: &RunFolder) -> Result<Prepared, String> {
+fn prepare(run: &RunFolder) -> Result<PreparedRun, String> {
     let text = "[data]\nsource = \"embedded:fashion-mnist\"\nsize = 8\nlimit = 64\n\
                 [path]\nkind = \"simultaneous\"\nsmallest = 0.02\nlargest = 0.02\n\
                 [path.corruption]\nkind = \"heat\"\nlargest = 4\n[schedule]\nmethod = \"even\"\n\
@@ -192,7 +192,14 @@ fn prepare(run: &RunFolder) -> Result<Prepared, String> {
                 [network]\npreset = \"small\"\nchannels = 8\nmultipliers = [1, 2]\n[train]\nsteps = 1\n";
     let recipe = Recipe::parse(text, "test.toml", &[]).unwrap();
     let lock = RunFolder::new(run.root()).lock().unwrap();
-    Prepared::new(recipe, run, &lock, &mut Unwatched, &|_, _, _, _| {}).map_err(|error| error.to_string())
+    PreparedRun::new(
+        recipe,
+        OwnParts::default(),
+        Some(RunStore { folder: run, lock: &lock }),
+        &mut Unwatched,
+        &|_, _, _, _| {},
+    )
+    .map_err(|error| error.to_string())
 }
 
 #[test]

@@ -13,12 +13,12 @@ use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Params};
 use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor, post_hoc_average};
 use softdiff::network::UNetConfig;
-use softdiff::objective::{Objective, Prediction};
+use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
 use softdiff::sampler::{FlowMomentum, Momentum, Sampling};
-use softdiff::train::{Evaluation, Preview, Setup, TrainError, Unwatched, Watcher, train};
+use softdiff::train::{CheckpointScore, Preview, RunSpec, RunStore, TrainError, Unwatched, Watcher, train};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -40,24 +40,13 @@ fn network() -> UNetConfig {
     UNetConfig { dropout: 0.1, ..UNetConfig::small(SIDE, 1, 8, &[1, 2]) }
 }
 
-fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
-    Setup {
-        dataset,
-        path: path(),
-        prior,
-        network: network(),
-        from: None,
-        expected: None,
-        objective: Objective::PAPER,
-        prediction: Prediction::PAPER,
+fn spec<'a>(dataset: &'a Dataset, prior: &'a Prior) -> RunSpec<'a> {
+    RunSpec {
         adam: AdamConfig { rate: 1e-3, warmup: 4, ema: vec![0.9, 0.99], ..AdamConfig::default() },
         seed: 3,
         steps: STEPS,
         batch: 8,
-        accumulate: 1,
-        recompute: false,
         mirror: true,
-        stratified: false,
         precision: Precision::F32,
         log_every: 4,
         bins: 3,
@@ -71,6 +60,7 @@ fn setup<'a>(dataset: &'a Dataset, prior: &'a Prior) -> Setup<'a> {
             sampler: Box::new(FlowMomentum),
             sampling: Sampling::uniform(3).unwrap(),
         }),
+        ..RunSpec::new(dataset, path(), prior, Arc::new(network()))
     }
 }
 
@@ -93,32 +83,32 @@ impl Watcher for Stopper {
         &mut self,
         step: u64,
         _: &Params<f32>,
-    ) -> Result<Vec<Evaluation>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(vec![Evaluation { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
+    ) -> Result<Vec<CheckpointScore>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(vec![CheckpointScore { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
     }
     fn stop(&self) -> Option<StopSignal> {
         (self.after == Some(self.done)).then_some(StopSignal::Terminate)
     }
 }
 
-fn run(root: &FilePath, setup: &Setup, watcher: &mut dyn Watcher) -> Result<TrainingState, TrainError> {
+fn run(root: &FilePath, spec: &RunSpec, watcher: &mut dyn Watcher) -> Result<TrainingState, TrainError> {
     let folder = RunFolder::new(root);
     let lock = folder.lock().unwrap();
-    train(setup, &folder, &lock, &Device::Cpu, watcher).map(|finished| finished.state)
+    train(spec, Some(RunStore { folder: &folder, lock: &lock }), &Device::Cpu, watcher).map(|finished| finished.state)
 }
 
 #[test]
 fn a_run_stopped_at_any_step_and_started_again_equals_an_uninterrupted_one() {
     let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
-    let setup = setup(&dataset, &prior);
+    let spec = spec(&dataset, &prior);
     let straight = folder("trainer_straight");
-    let expected = run(&straight, &setup, &mut Stopper::default()).unwrap();
+    let expected = run(&straight, &spec, &mut Stopper::default()).unwrap();
     assert_eq!((expected.progress.step, expected.progress.images_seen, expected.adam.step), (12, 96, 12));
     for stop in [1, 4, 5, 6, 11] {
         let root = folder("trainer_stopped");
-        let error = run(&root, &setup, &mut Stopper { after: Some(stop), ..Stopper::default() }).unwrap_err();
+        let error = run(&root, &spec, &mut Stopper { after: Some(stop), ..Stopper::default() }).unwrap_err();
         assert!(matches!(error, TrainError::Stopped(ref s) if s.step == stop), "{error}");
-        let resumed = run(&root, &setup, &mut Stopper::default()).unwrap();
+        let resumed = run(&root, &spec, &mut Stopper::default()).unwrap();
         assert!(resumed.params == expected.params && resumed.adam == expected.adam, "stopped at {stop}");
         for file in ["events.jsonl", "samples/preview-000000006.png", "samples/preview-000000012.png"] {
             let read = |root: &FilePath| std::fs::read(root.join(file)).unwrap();
@@ -135,7 +125,7 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let root = folder(&format!("trainer_threads_{threads}"));
-        pool.install(|| run(&root, &setup(&dataset, &prior), &mut Unwatched).unwrap())
+        pool.install(|| run(&root, &spec(&dataset, &prior), &mut Unwatched).unwrap())
     };
     let (one, three) = (with(1), with(3));
     assert!(one.params == three.params && one.adam == three.adam);
@@ -145,10 +135,10 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 fn the_events_tell_the_story_and_the_loss_falls() {
     let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
     let adam = AdamConfig { rate: 1e-2, warmup: 4, ..AdamConfig::default() };
-    let setup =
-        Setup { steps: 450, log_every: 150, checkpoint_every: 0, preview: None, adam, ..setup(&dataset, &prior) };
+    let spec =
+        RunSpec { steps: 450, log_every: 150, checkpoint_every: 0, preview: None, adam, ..spec(&dataset, &prior) };
     let mut watcher = Stopper::default();
-    run(&folder("trainer_events"), &setup, &mut watcher).unwrap();
+    run(&folder("trainer_events"), &spec, &mut watcher).unwrap();
     assert!(matches!(&watcher.events[0].kind, EventKind::Started { time_bins, .. } if time_bins.len() == 3));
     let losses: Vec<f64> = watcher
         .events
@@ -168,7 +158,7 @@ fn the_events_tell_the_story_and_the_loss_falls() {
 #[test]
 fn a_run_may_compute_again_from_any_step_on_and_ends_with_the_same_bits() {
     let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
-    let with = |recompute| Setup { recompute, ..setup(&dataset, &prior) };
+    let with = |recompute| RunSpec { recompute, ..spec(&dataset, &prior) };
     let expected = run(&folder("trainer_kept"), &with(false), &mut Unwatched).unwrap();
     for (first, second) in [(true, true), (false, true), (true, false)] {
         let root = folder("trainer_again");
@@ -186,8 +176,8 @@ fn an_average_made_after_training_is_the_one_that_would_have_been_tracked() {
     let average = |every: u64| {
         let root = folder(&format!("trainer_posthoc_{every}"));
         let retention = Retention { last: 100, every: None, best: None };
-        let setup = Setup { checkpoint_every: every, retention, preview: None, ..setup(&dataset, &prior) };
-        run(&root, &setup, &mut Unwatched).unwrap();
+        let spec = RunSpec { checkpoint_every: every, retention, preview: None, ..spec(&dataset, &prior) };
+        run(&root, &spec, &mut Unwatched).unwrap();
         (post_hoc_average(&RunFolder::new(&root), &[0.9, 0.99], STEPS, &template, 0.2), root)
     };
     let (found, root) = average(1);
@@ -217,7 +207,7 @@ fn an_average_made_after_training_is_the_one_that_would_have_been_tracked() {
 #[test]
 fn a_batch_in_parts_learns_and_parts_must_divide_it() {
     let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
-    let parts = |accumulate| Setup { accumulate, preview: None, ..setup(&dataset, &prior) };
+    let parts = |accumulate| RunSpec { accumulate, preview: None, ..spec(&dataset, &prior) };
     let state = run(&folder("trainer_parts"), &parts(4), &mut Unwatched).unwrap();
     assert_eq!((state.progress.images_seen, state.adam.step), (96, 12));
     let error = run(&folder("trainer_uneven"), &parts(3), &mut Unwatched).unwrap_err();
@@ -228,12 +218,12 @@ fn a_batch_in_parts_learns_and_parts_must_divide_it() {
 fn a_checkpoint_of_another_recipe_or_of_other_images_is_refused() {
     let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
     let root = folder("trainer_other");
-    let first = setup(&dataset, &prior);
+    let first = spec(&dataset, &prior);
     run(&root, &first, &mut Unwatched).unwrap();
-    let other = Setup { identity: Identity::of(b"another", b"schedule"), ..setup(&dataset, &prior) };
+    let other = RunSpec { identity: Identity::of(b"another", b"schedule"), ..spec(&dataset, &prior) };
     let error = run(&root, &other, &mut Unwatched).unwrap_err();
     assert!(error.to_string().contains("config_hash"), "{error}");
-    let wide = Setup { network: UNetConfig { image_size: 16, ..network() }, ..setup(&dataset, &prior) };
+    let wide = RunSpec { network: Arc::new(UNetConfig { image_size: 16, ..network() }), ..spec(&dataset, &prior) };
     let error = run(&folder("trainer_size"), &wide, &mut Unwatched).unwrap_err();
     assert!(error.to_string().contains("images are 8x8"), "{error}");
 }

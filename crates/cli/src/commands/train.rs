@@ -1,6 +1,5 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
-mod notes;
 mod watcher;
 
 pub use watcher::Terminal;
@@ -9,15 +8,13 @@ use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
-use notes::Notes;
 use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::{Device, Params};
-use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::recipe::Recipe;
-use softdiff::run::{RunFolder, Session, StopRequest};
-use softdiff::train::{Finished, Prepared, ScoreError, Scorer, SelectionCost, train};
+use softdiff::run::{RunFolder, RunLock, StopRequest};
+use softdiff::train::{Finished, OwnParts, PreparedRun, RunStore, SelectionCost, Training};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -89,7 +86,7 @@ impl Train {
     }
 }
 
-/// Prepares and trains the run in `out`.
+/// Trains the run in `out`, shown on the terminal.
 pub fn perform(
     recipe: Recipe,
     out: &Path,
@@ -97,56 +94,31 @@ pub fn perform(
     stop: Option<StopRequest>,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let folder = RunFolder::new(out);
-    let lock = folder.lock()?;
-    let mut preparing = Terminal::new(None, quiet);
-    preparing.say(&format!("device: {device}"));
-    let prepared = prepare(recipe, &folder, &lock, &mut preparing)?;
-    let mut watcher = Terminal::new(stop, quiet);
-    if prepared.recipe.checkpoint.keep_best > 0 {
-        watcher.scorer = scorer(&prepared, device, &watcher)?;
-        if let (Some(_), Some(cost)) = (&watcher.scorer, SelectionCost::of(&prepared.recipe)?) {
-            watcher.say(&cost.to_string());
-        }
-    }
-    let setup = prepared.setup()?;
-    folder.add_session(&lock, Session::now(&device.to_string(), rayon::current_num_threads(), 0))?;
-    watcher.notes = Some(Notes::new(&folder, &lock, device));
-    Ok(train(&setup, &folder, &lock, device, &mut watcher)?)
+    let mut terminal = Terminal::new(stop, quiet);
+    terminal.say(&format!("device: {device}"));
+    let progress = preparing();
+    let training = Training::of(recipe).device(device).watch(&mut terminal).progress(&progress);
+    Ok(training.run_in(out)?.finished)
 }
 
-/// What decides which checkpoint is best; without the network that FID needs there is none.
-fn scorer<'a>(prepared: &'a Prepared, device: &'a Device, watcher: &Terminal) -> Result<Option<Scorer<'a>>, Failure> {
-    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
-        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
-            Some(Extractor::new(device, &Inception::read(Path::new(&file))?, Preset::PytorchFid))
-        }
-        _ => None,
-    };
-    match Scorer::new(prepared, device, network) {
-        Ok(scorer) => Ok(Some(scorer)),
-        Err(error @ ScoreError::NoNetwork) => {
-            watcher.say(&format!("no best checkpoint will be kept: {error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Loads the data and makes the schedule and the prior, with progress.
+/// Loads the data and makes the schedule and the prior, shown on the terminal.
 pub fn prepare(
     recipe: Recipe,
     folder: &RunFolder,
-    lock: &softdiff::run::RunLock,
-    watcher: &mut Terminal,
-) -> Result<Prepared, Failure> {
+    lock: &RunLock,
+    terminal: &mut Terminal,
+) -> Result<PreparedRun, Failure> {
+    let store = Some(RunStore { folder, lock });
+    Ok(PreparedRun::new(recipe, OwnParts::default(), store, terminal, &preparing())?)
+}
+
+fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {
     let loading = Progress::new("loading", "images");
     let scheduling = Progress::new("scheduling", "distances");
-    let progress = |task: &'static str, _: &'static str, done: usize, total: usize| match task {
+    move |task, _, done, total| match task {
         "loading" => loading.update(done, total),
         _ => scheduling.update(done, total),
-    };
-    Ok(Prepared::new(recipe, folder, lock, watcher, &progress)?)
+    }
 }
 
 /// What a run of this recipe would be.

@@ -3,21 +3,9 @@
 use super::{Dataset, Shuffled};
 use crate::image::PixelValue;
 use rayon::prelude::*;
-use softdiff_engine::rng::Stream;
 
-/// Random numbers of the order of pictures and of their flips share nothing with any others.
+/// Random numbers of the order of pictures share nothing with any others.
 const PURPOSE_ORDER: u32 = 0x6461_7461;
-const PURPOSE_FLIP: u32 = 0x666C_6970;
-
-/// How pictures are mirrored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flip {
-    /// Never.
-    #[default]
-    None,
-    /// Left to right, every other one at random.
-    Horizontal,
-}
 
 /// The batches of a training run.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +15,6 @@ pub struct Batches<'a> {
     pub size: usize,
     /// The run's seed.
     pub seed: u64,
-    /// How pictures are mirrored.
-    pub flip: Flip,
 }
 
 /// One batch: pictures as floats from 0 to 1.
@@ -47,9 +33,9 @@ impl<'a> Batches<'a> {
     ///
     /// # Panics
     /// If the data set is empty.
-    pub fn new(dataset: &'a Dataset, size: usize, seed: u64, flip: Flip) -> Self {
+    pub fn new(dataset: &'a Dataset, size: usize, seed: u64) -> Self {
         assert!(!dataset.is_empty(), "batches of an empty data set");
-        Batches { dataset, size, seed, flip }
+        Batches { dataset, size, seed }
     }
 
     /// The picture in place `slot` of step `step`. Every epoch sees every picture once, in an order of its own; a batch may
@@ -64,39 +50,16 @@ impl<'a> Batches<'a> {
         Shuffled { image_size: self.dataset.picture_size(), seed: self.seed, purpose: PURPOSE_ORDER }
     }
 
-    /// Whether the picture in place `slot` of step `step` is mirrored.
-    pub fn is_flipped(&self, step: u64, slot: usize) -> bool {
-        let seen = step * self.size as u64 + slot as u64;
-        let stream = Stream { seed: self.seed, purpose: PURPOSE_FLIP, step: (seen >> 32) as u32 };
-        self.flip == Flip::Horizontal && stream.word(seen & u64::from(u32::MAX)) & 1 == 1
-    }
-
     /// Gathers the batch of a step, on all cores; the result does not depend on their number.
     pub fn gather(&self, step: u64) -> Batch {
         let indices: Vec<usize> = (0..self.size).map(|slot| self.index(step, slot)).collect();
         let mut x0 = vec![0.0; self.size * self.dataset.picture_size()];
-        x0.par_chunks_exact_mut(self.dataset.picture_size())
-            .zip(&indices)
-            .enumerate()
-            .for_each(|(slot, (out, &index))| self.fill(out, index, self.is_flipped(step, slot)));
+        x0.par_chunks_exact_mut(self.dataset.picture_size()).zip(&indices).for_each(|(out, &index)| {
+            let picture = self.dataset.picture(index);
+            out.iter_mut().zip(picture).for_each(|(out, sample)| *out = sample.unit() as f32);
+        });
         let labels = self.dataset.labels().map(|labels| indices.iter().map(|&index| labels[index]).collect());
         Batch { x0, indices, labels }
-    }
-
-    fn fill(&self, out: &mut [f32], index: usize, flipped: bool) {
-        let picture = self.dataset.picture(index);
-        let (width, channels) = (self.dataset.width(), self.dataset.channels());
-        let unit = |sample: &u8| sample.unit() as f32;
-        if !flipped {
-            out.iter_mut().zip(picture).for_each(|(out, sample)| *out = unit(sample));
-            return;
-        }
-        let rows = out.chunks_exact_mut(width * channels).zip(picture.chunks_exact(width * channels));
-        for (out, row) in rows {
-            for (out, pixel) in out.chunks_exact_mut(channels).zip(row.chunks_exact(channels).rev()) {
-                out.iter_mut().zip(pixel).for_each(|(out, sample)| *out = unit(sample));
-            }
-        }
     }
 }
 
@@ -112,7 +75,7 @@ mod tests {
     #[test]
     fn every_epoch_sees_every_picture_once_in_its_own_order() {
         let dataset = dataset(101);
-        let batches = Batches::new(&dataset, 8, 5, Flip::None);
+        let batches = Batches::new(&dataset, 8, 5);
         let seen: Vec<usize> = (0..303).map(|i| batches.index(i / 8, (i % 8) as usize)).collect();
         for epoch in seen.chunks(101) {
             let mut sorted = epoch.to_vec();
@@ -123,33 +86,21 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_its_pictures_mirrored_where_it_says() {
+    fn a_batch_holds_the_pictures_that_it_says() {
         let dataset = dataset(50);
-        let batches = Batches::new(&dataset, 64, 1, Flip::Horizontal);
+        let batches = Batches::new(&dataset, 64, 1);
         let batch = batches.gather(3);
-        let mut flips = 0;
         for (slot, (x0, &index)) in batch.x0.chunks_exact(18).zip(&batch.indices).enumerate() {
             let picture = dataset.picture(index);
-            let flipped = batches.is_flipped(3, slot);
-            flips += usize::from(flipped);
-            for y in 0..2 {
-                for x in 0..3 {
-                    let from = if flipped { 2 - x } else { x };
-                    for c in 0..3 {
-                        assert_eq!(x0[(y * 3 + x) * 3 + c], f32::from(picture[(y * 3 + from) * 3 + c]) / 255.0);
-                    }
-                }
-            }
+            assert!(x0.iter().zip(picture).all(|(x, &sample)| *x == f32::from(sample) / 255.0));
             assert_eq!(batch.labels.as_ref().unwrap()[slot], index as u32);
         }
-        assert!((16..48).contains(&flips), "{flips}");
-        assert!((0..64).all(|slot| !Batches { flip: Flip::None, ..batches }.is_flipped(3, slot)));
     }
 
     #[test]
     fn the_batch_does_not_depend_on_the_number_of_threads() {
         let dataset = dataset(50);
-        let batches = Batches::new(&dataset, 96, 9, Flip::Horizontal);
+        let batches = Batches::new(&dataset, 96, 9);
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| batches.gather(17))

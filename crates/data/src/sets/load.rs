@@ -4,6 +4,7 @@ use super::{DataError, Dataset, Exif, FileError, MAX_DATASET_BYTES, MAX_SKIPPED_
 use crate::image::Picture;
 use rayon::prelude::*;
 use std::fmt;
+use std::path::Path;
 
 /// Pictures decoded between two looks at the policy and the progress.
 const CHUNK: usize = 256;
@@ -44,6 +45,13 @@ pub struct LoadOptions {
     pub on_bad: OnBad,
     /// Only the first so many.
     pub limit: Option<usize>,
+}
+
+impl Dataset {
+    /// Loads what [`Source::open`] finds, all of it and as it is.
+    pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
+        Source::open(path.as_ref())?.load(&LoadOptions::default(), &|_, _| {})
+    }
 }
 
 impl Source {

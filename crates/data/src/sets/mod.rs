@@ -33,7 +33,7 @@ mod source;
 mod survey;
 mod transform;
 
-pub use batch::{Batch, Batches, Flip};
+pub use batch::{Batch, Batches};
 pub use dataset::{Dataset, Statistics};
 pub use error::{DataError, FileError};
 pub use load::{LoadOptions, OnBad, Skipped};

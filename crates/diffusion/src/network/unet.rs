@@ -13,7 +13,7 @@ pub struct UNet {
 }
 
 /// Adds the network to `graph`: images `x [n, size, size, channels]`, with the mask as their last channel where the network
-/// takes one ([`UNetConfig::seen`]), one number per image in `condition [n]`
+/// takes one, one number per image in `condition [n]`
 /// (the time, a label or ln sigma). `training` switches dropout on.
 pub fn unet(graph: &mut Graph, config: &UNetConfig, x: Var, condition: Var, training: bool) -> Result<UNet> {
     let first = graph.nodes().len();
@@ -104,17 +104,6 @@ impl UNetConfig {
                 graph.add(scaled, shift)
             }
         }
-    }
-
-    /// What the network sees: the images, and the mask `[n or 1, size, size, 1]` beside them where it takes one (choice A19).
-    pub fn seen(&self, graph: &mut Graph, x: Var, mask: impl FnOnce(&mut Graph) -> Result<Var>) -> Result<Var> {
-        if !self.mask_channel {
-            return Ok(x);
-        }
-        let mask = mask(graph)?;
-        let every = graph.constant([graph.shape(x)[0], 1, 1, 1], vec![0.0; graph.shape(x)[0]])?;
-        let mask = graph.add(mask, every)?;
-        graph.concat(&[x, mask])
     }
 
     /// The network alone in a graph, for `batch` images: inputs `x` and `condition`.

@@ -1,6 +1,6 @@
 //! Objectives as operations of the engine.
 
-use super::{Kind, Objective, Prediction, TimeVars};
+use super::{Earlier, Kind, Objective, Prediction, TimeVars};
 use crate::corruption::MapProgram;
 use softdiff_engine::op::Function;
 use softdiff_engine::{Error, Graph, Result, Var};
@@ -37,15 +37,44 @@ pub struct EmittedBatch<'a> {
     pub t: Var,
     /// The path at t.
     pub now: &'a MomentVars,
-    /// The path at the earlier time of [`Objective::earlier`].
+    /// The path at the earlier time of [`Loss::earlier`].
     pub earlier: Option<&'a MomentVars>,
 }
 
-impl Objective {
+impl EmittedBatch<'_> {
+    /// The prediction of the clean images.
+    pub fn x0_hat(&self, g: &mut Graph) -> Result<Var> {
+        self.prediction.emit(g, self.output, self.xt, self.time())
+    }
+
+    fn time(&self) -> TimeVars {
+        TimeVars { t: Some(self.t), sigma: self.now.sigma, alpha: None }
+    }
+}
+
+/// What a network can be trained with: a loss as operations of a graph.
+pub trait Loss: Send + Sync {
     /// The loss of each image, `[n]`.
-    pub fn emit(&self, g: &mut Graph, batch: &EmittedBatch) -> Result<Var> {
-        let EmittedBatch { x0, xt, output, prediction, t, now, earlier } = *batch;
-        let at = TimeVars { t: Some(t), sigma: now.sigma, alpha: None };
+    fn emit(&self, g: &mut Graph, batch: &EmittedBatch) -> Result<Var>;
+
+    /// How far before t the second time of the batch lies; none where C is needed at t alone.
+    fn earlier(&self) -> Option<Earlier> {
+        None
+    }
+}
+
+impl Loss for Objective {
+    fn earlier(&self) -> Option<Earlier> {
+        match self.kind {
+            Kind::LookAhead { farthest } => Some(Earlier::Drawn(farthest)),
+            Kind::OneStep { step } => Some(Earlier::Fixed(step)),
+            _ => None,
+        }
+    }
+
+    fn emit(&self, g: &mut Graph, batch: &EmittedBatch) -> Result<Var> {
+        let at = batch.time();
+        let EmittedBatch { x0, xt, output, prediction, now, earlier, .. } = *batch;
         let earlier = || {
             earlier.ok_or(Error::Unknown {
                 kind: "moment",
@@ -84,7 +113,9 @@ impl Objective {
         let clean = self.emit_square(g, clean, now.sigma)?;
         g.combine(&[(0.5 * (1.0 - self.mixture), losses), (0.5 * self.mixture, clean)])
     }
+}
 
+impl Objective {
     /// `w |e|^2` of each image, `[n]`.
     fn emit_square(&self, g: &mut Graph, error: Var, sigma: Var) -> Result<Var> {
         let weighted = match self.weight.emit_root(g, sigma)? {

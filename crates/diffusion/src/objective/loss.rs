@@ -18,7 +18,7 @@ pub struct Example<'a> {
     pub map: &'a LinearMap,
     /// sigma_t.
     pub sigma: f64,
-    /// C at the earlier time of [`Objective::earlier`].
+    /// C at the earlier time of [`super::Loss::earlier`].
     pub earlier: Option<&'a LinearMap>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! With `x_t = C_t x_0 + sigma_t eta` and a network F, every objective is `1/2 w(t) |e|^2`, summed over the image (choice
 //! A17) and averaged over the batch. They differ in the error e. Each exists twice: as a plain function on numbers
-//! ([`Objective::loss`]) and as operations of the engine ([`Objective::emit`]).
+//! ([`Objective::loss`]) and as operations of the engine ([`Loss::emit`]). A loss of one's own implements [`Loss`].
 
 mod balance;
 mod emit;
@@ -13,7 +13,7 @@ mod weight;
 mod wiener;
 
 pub use balance::{SPECTRUM_IMAGES, expected_loss};
-pub use emit::{EmittedBatch, MomentVars};
+pub use emit::{EmittedBatch, Loss, MomentVars};
 pub use head::{Head, OutputScale, Parametrisation};
 pub use loss::{Example, denoising_score_matching};
 pub use prediction::{Prediction, TimeVars};
@@ -173,15 +173,6 @@ impl Objective {
             }
         }
         self.weight.check()
-    }
-
-    /// How far before t the second time lies, for a draw u in [0, 1]; none where C is needed at t alone.
-    pub fn earlier(&self) -> Option<Earlier> {
-        match self.kind {
-            Kind::LookAhead { farthest } => Some(Earlier::Drawn(farthest)),
-            Kind::OneStep { step } => Some(Earlier::Fixed(step)),
-            _ => None,
-        }
     }
 }
 

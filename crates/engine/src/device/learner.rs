@@ -121,6 +121,14 @@ impl Learner {
         }
     }
 
+    /// The executor on a GPU, for what only a GPU has: the time of each kernel, and pictures streamed from the host.
+    pub fn gpu(&mut self) -> Option<&mut cuda::CudaExecutor> {
+        match &mut self.on {
+            On::Cpu(_) => None,
+            On::Cuda(cuda) => Some(&mut cuda.run),
+        }
+    }
+
     /// Runs number `run` since training began: a step, or a part of one. A GPU goes on by itself.
     pub fn run(&mut self, run: u64) -> Result<()> {
         match &mut self.on {

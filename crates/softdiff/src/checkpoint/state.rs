@@ -37,4 +37,9 @@ impl TrainingState {
         let adam = Adam::new(config, &params);
         TrainingState { params, adam, progress: Progress::default() }
     }
+
+    /// The weights to sample with: the first moving average, else the raw ones.
+    pub fn averaged(&self) -> &Params<f32> {
+        self.adam.ema.first().unwrap_or(&self.params)
+    }
 }

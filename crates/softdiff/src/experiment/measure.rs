@@ -101,7 +101,7 @@ pub(super) fn images(
     for (part, seeds) in seeds.chunks(batch).enumerate() {
         if let Some(signal) = stop.and_then(StopRequest::signal) {
             let checkpoint = "the model".to_owned();
-            return Err(Stopped { signal, step: model.step, checkpoint }.into());
+            return Err(Stopped { signal, step: model.step, checkpoint: Some(checkpoint) }.into());
         }
         bytes.extend(section.quantise.bytes(&generator.images(&generation, seeds, &mut |_, _| {})?));
         progress("sampling", "images", part * batch + seeds.len(), samples);

@@ -11,7 +11,7 @@ use crate::recipe::{Recipe, SampleSection};
 use crate::run::{RunFolder, StopRequest};
 use crate::schedule::Schedule;
 use crate::spectrum::Spectrum;
-use crate::train::{Finished, Prepared};
+use crate::train::{Finished, PreparedRun};
 use softdiff_engine::Device;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -57,7 +57,7 @@ pub trait ExperimentHost {
     fn train(&mut self, recipe: Recipe, run: &Path) -> Result<Finished, Self::Error>;
 
     /// Makes only the schedule and the prior of a run.
-    fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<Prepared, Self::Error>;
+    fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<PreparedRun, Self::Error>;
 
     /// Whether the figures of a measurement are there already.
     fn has_figures(&self, _model: &PlannedModel, _sampling: &SampleSection) -> bool {
@@ -159,7 +159,7 @@ impl ExperimentRunner<'_> {
     fn measure_exactly(
         &self,
         model: &PlannedModel,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         results: &mut ExperimentResults,
     ) -> Result<(), ExperimentError> {
         let (shape, Some(schedule)) = (prepared.path.shape(), &prepared.schedule) else { return Ok(()) };

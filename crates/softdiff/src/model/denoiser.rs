@@ -1,7 +1,7 @@
 //! A network as a [`Denoiser`]: the clean prediction of any number of images, on any device.
 
 use crate::corruption::{LinearMap, Shape};
-use crate::network::{UNetConfig, unet};
+use crate::network::Network;
 use crate::objective::{ObjectiveError, Prediction};
 use crate::path::{Moment, Path};
 use crate::sampler::{Denoiser, Result, SamplerError};
@@ -38,7 +38,7 @@ impl Condition {
     }
 
     /// What the network reads in a graph, from the [`value`](Self::value) of each image.
-    pub(super) fn emit(self, g: &mut Graph, network: &UNetConfig, value: Var) -> softdiff_engine::Result<Var> {
+    pub(super) fn emit(self, g: &mut Graph, network: &dyn Network, value: Var) -> softdiff_engine::Result<Var> {
         match self {
             Condition::Time => network.condition_on_time(g, value),
             Condition::LogSigma | Condition::NoiseIndex { .. } => Ok(value),
@@ -50,7 +50,7 @@ impl Condition {
 #[derive(Clone)]
 pub struct Predictor<'a> {
     /// The network.
-    pub network: &'a UNetConfig,
+    pub network: &'a dyn Network,
     /// Its weights.
     pub params: &'a Params<f32>,
     /// How its output is read.
@@ -88,9 +88,9 @@ impl NetworkDenoiser {
         let x = graph.input("x", [batch, shape.height, shape.width, shape.channels])?;
         let t = graph.input("t", [batch])?;
         let condition_var = condition.emit(&mut graph, network, t)?;
-        let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
-        let output = unet(&mut graph, network, seen, condition_var, false)?.output;
-        let sees_mask = network.mask_channel;
+        let input = network.input(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = network.emit(&mut graph, input, condition_var, false)?;
+        let sees_mask = network.has_mask_channel();
         let run = Evaluator::new(device, &graph, &[output], params, precision, 0)?;
         Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
     }

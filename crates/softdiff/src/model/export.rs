@@ -41,6 +41,9 @@ pub struct ModelManifest {
 impl Model {
     /// Writes the folder `to`, with weights of half the size if `half`; gives its manifest.
     pub fn export(&self, to: &Path, half: bool) -> Result<ModelManifest, ModelError> {
+        if !self.is_described {
+            return Err(ModelError::NotDescribed);
+        }
         let fail = |file: &Path, problem: String| ModelError::Unwritable { file: file.into(), problem };
         std::fs::create_dir_all(to).map_err(|error| fail(to, error.to_string()))?;
         let metadata = [("name", self.name.clone()), ("format", "softdiff".into())];

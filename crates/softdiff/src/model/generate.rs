@@ -64,7 +64,7 @@ impl Model {
     /// Its network with its weights, and how to read it.
     pub fn predictor(&self) -> Predictor<'_> {
         let (prediction, condition, path) = (self.prediction.clone(), self.condition, self.path.clone());
-        Predictor { network: &self.network, params: &self.params, prediction, condition, path }
+        Predictor { network: &*self.network, params: &self.params, prediction, condition, path }
     }
 
     /// Making images with it, `batch` at a time.

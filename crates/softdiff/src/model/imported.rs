@@ -60,13 +60,14 @@ impl Model {
             path: Arc::new(path),
             schedule: None,
             prior,
-            network,
+            network: Arc::new(network),
             prediction: Prediction::PAPER,
             condition,
             params,
             weights: Weights::Raw,
             step: facts.get("step").and_then(|step| step.parse().ok()).unwrap_or(0),
             checkpoint: None,
+            is_described: true,
         })
     }
 }

@@ -10,6 +10,7 @@ mod likelihood;
 mod on_device;
 mod open;
 mod posthoc;
+mod sample;
 
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
@@ -19,3 +20,4 @@ pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};
 pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};
+pub use sample::SampleRequest;

@@ -2,7 +2,6 @@
 
 use super::denoiser::{Condition, Predictor, mask_of};
 use crate::corruption::{LinearMap, MapProgram};
-use crate::network::unet;
 use crate::objective::{Prediction, TimeVars};
 use crate::path::{Moment, Path};
 use crate::sampler::affine::{AffineUpdate, X0_HAT, corrupted_to};
@@ -57,8 +56,8 @@ impl GraphSampler {
         let condition_var = condition.emit(&mut g, network, t)?;
         // x is taken from the path's centre; the network sees it as it is.
         let shown = shifted(&mut g, x, path.centre())?;
-        let seen = network.seen(&mut g, shown, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
-        let output = unet(&mut g, network, seen, condition_var, false)?.output;
+        let input = network.input(&mut g, shown, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
+        let output = network.emit(&mut g, input, condition_var, false)?;
         let alpha = match prediction {
             Prediction::Noise => Some(number(&mut g, "alpha")?),
             _ => None,
@@ -79,7 +78,7 @@ impl GraphSampler {
         let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, precision, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        let sees_mask = network.mask_channel;
+        let sees_mask = network.has_mask_channel();
         Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0, sees_mask })
     }
 

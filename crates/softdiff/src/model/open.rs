@@ -5,12 +5,13 @@ use super::choice::{self, CheckpointChoice, Chosen};
 use super::export::checked_manifest;
 use super::posthoc::post_hoc_average;
 use crate::checkpoint::CheckpointError;
-use crate::network::UNetConfig;
+use crate::network::Network;
 use crate::objective::Prediction;
 use crate::path::Path;
 use crate::prior::{Prior, PriorError};
 use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
 use crate::run::{RunError, RunFolder};
+use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::spectrum::SpectrumError;
 use softdiff_engine::Params;
@@ -33,7 +34,7 @@ pub struct Model {
     /// Where the path ends.
     pub prior: Prior,
     /// The network.
-    pub network: UNetConfig,
+    pub network: Arc<dyn Network>,
     /// How its output is read.
     pub prediction: Prediction,
     /// What it is told besides the image.
@@ -46,6 +47,8 @@ pub struct Model {
     pub step: u64,
     /// Which checkpoint of a run this is; none for an exported or imported model.
     pub checkpoint: Option<Chosen>,
+    /// Whether path, network and prediction are those of the recipe; only then the model can be exported.
+    pub is_described: bool,
 }
 
 /// Why a model could not be opened.
@@ -118,6 +121,14 @@ pub enum ModelError {
         /// What is wrong.
         problem: String,
     },
+    /// A model whose path or network no recipe describes.
+    #[error(
+        "a path, network or prediction of one's own cannot be exported; keep the program that trains it and its run folder"
+    )]
+    NotDescribed,
+    /// Sampling.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
     /// A folder that cannot be written.
     #[error("cannot write {}: {problem}; check the folder and the free space", file.display())]
     Unwritable {
@@ -216,13 +227,14 @@ impl Model {
             path,
             schedule,
             prior,
-            network,
+            network: Arc::new(network),
             prediction,
             condition,
             params,
             weights,
             step,
             checkpoint,
+            is_described: true,
         })
     }
 

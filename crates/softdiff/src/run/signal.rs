@@ -38,14 +38,14 @@ impl fmt::Display for StopSignal {
 
 /// Training that a signal ended in good order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("stopped by {signal} at step {step}; {checkpoint} is saved")]
+#[error("stopped by {signal} at step {step}; {} is saved", checkpoint.as_deref().unwrap_or("nothing"))]
 pub struct Stopped {
     /// The signal.
     pub signal: StopSignal,
     /// Steps done.
     pub step: u64,
-    /// Name of the checkpoint to continue from.
-    pub checkpoint: String,
+    /// Name of the checkpoint to continue from; none where the run has no folder.
+    pub checkpoint: Option<String>,
 }
 
 impl Stopped {

@@ -1,7 +1,8 @@
 //! Why training ended early.
 
-use super::TableError;
+use super::{PrepareError, ScoreError, TableError};
 use crate::checkpoint::CheckpointError;
+use crate::recipe::RecipeError;
 use crate::run::{Diverged, RunError, Stopped};
 use crate::sampler::SamplerError;
 use std::error::Error;
@@ -34,6 +35,15 @@ pub enum TrainError {
         /// What the network takes.
         network: String,
     },
+    /// A bad recipe.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// Images, schedule or prior.
+    #[error(transparent)]
+    Prepare(Box<PrepareError>),
+    /// The metric that chooses the best checkpoint.
+    #[error(transparent)]
+    Score(Box<ScoreError>),
     /// A path that has no table.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -58,6 +68,18 @@ pub enum TrainError {
     /// A signal.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+impl From<PrepareError> for TrainError {
+    fn from(error: PrepareError) -> Self {
+        TrainError::Prepare(Box::new(error))
+    }
+}
+
+impl From<ScoreError> for TrainError {
+    fn from(error: ScoreError) -> Self {
+        TrainError::Score(Box::new(error))
+    }
 }
 
 impl TrainError {

@@ -1,14 +1,13 @@
 //! What `train.from` begins with: the weights of another run or model, or all of an imported training state.
 
 use super::TrainError;
-use super::setup::{Setup, Watcher};
+use super::spec::{StartFrom, Watcher};
 use crate::checkpoint::TrainingState;
 use crate::import::TrainingFile;
 use crate::model::{CheckpointChoice, Model};
-use crate::network::{Embedding, TimeInput};
+use softdiff_engine::optim::AdamConfig;
 use softdiff_engine::{Graph, ParamSpec, Params};
 use std::error::Error;
-use std::path::Path;
 
 /// Differences that are listed.
 const LISTED: usize = 5;
@@ -33,23 +32,18 @@ struct Cooldown {
     updates: u64,
 }
 
-/// The state before the first step of a run that begins with `place`.
+/// The state before the first step of a run that begins with the weights of `start`.
 pub(super) fn begin(
-    place: &Path,
+    start: &StartFrom,
     graph: &Graph,
-    setup: &Setup,
+    config: &AdamConfig,
     watcher: &mut dyn Watcher,
 ) -> Result<TrainingState, TrainError> {
+    let place = start.place.as_path();
     let failed = |source: Box<dyn Error + Send + Sync>| TrainError::From { place: place.into(), source };
-    let (wanted, config) = (Params::<f32>::zeros(graph), &setup.adam);
-    if place.is_file() && setup.network.time_input == TimeInput::Time {
-        let condition = match setup.network.embedding {
-            Embedding::Fourier { .. } => "log-sigma",
-            Embedding::Positional => "noise-index",
-        };
-        watcher.note(&format!(
-            "train.from: an imported network expects network.condition = \"{condition}\", and here it is told the time"
-        ));
+    let wanted = Params::<f32>::zeros(graph);
+    if place.is_file() {
+        start.import_note.iter().for_each(|note| watcher.note(note));
     }
     if let Some(file) = TrainingFile::beside(place).map_err(|error| failed(error.into()))? {
         let found: Vec<(String, Vec<usize>)> = file.shapes().map_err(|error| failed(error.into()))?;

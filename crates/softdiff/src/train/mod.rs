@@ -1,21 +1,31 @@
-//! Training: one step as one graph, one loop over it.
+//! Training: one step as one graph, and one loop over it.
+//!
+//! [`Training`] is the front door. Behind it, a recipe becomes a [`PreparedRun`] (images, schedule, prior, network), this
+//! a [`RunSpec`] (every number that decides the result), this a [`SoftStep`] (the graph of one step) and a [`Stepper`]
+//! (that graph on a device with its images), which [`train`] runs to the last step.
 
-mod blur_path;
-mod emitted_path;
 mod error;
 mod from;
-mod images;
+mod live_sampler;
+mod path_table;
 mod prepare;
+mod previewer;
+mod recorder;
+mod saver;
 mod score;
-mod setup;
+mod session_note;
+mod spec;
 mod step;
+mod stepper;
 mod trainer;
+mod training;
 
-pub use blur_path::BlurPath;
-pub use emitted_path::{EmittedPath, HostPath, PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub use error::TrainError;
-pub use prepare::{PrepareError, Prepared};
+pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
+pub use prepare::{OwnParts, PrepareError, PrepareProgress, PreparedRun};
 pub use score::{ScoreError, Scorer, SelectionCost};
-pub use setup::{Evaluation, Preview, Setup, Unwatched, Watcher};
-pub use step::{Noise, Setting, SoftStep, StepInputs, StepLoss};
+pub use spec::{CheckpointScore, Preview, RunSpec, RunStore, StartFrom, Unwatched, Watcher};
+pub use step::{SoftStep, StepInputs, StepLoss, StepNoise, StepSpec};
+pub use stepper::{ImageFeed, Stepper};
 pub use trainer::{Finished, train};
+pub use training::{Trained, Training, train_recipe};

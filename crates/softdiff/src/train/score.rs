@@ -1,31 +1,26 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
-use super::images::CurrentGenerator;
-use super::{Evaluation, Prepared};
-use crate::inception::Extractor;
+use super::live_sampler::LiveSampler;
+use super::{CheckpointScore, PreparedRun, RunSpec};
+use crate::inception::{Extractor, InceptionError};
 use crate::metrics::{Distance, ImageSet, MetricError};
-use crate::model::{Condition, Generation, Predictor};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use serde::Serialize;
 use softdiff_engine::{Device, Params};
 use std::fmt;
 
-/// Images at a time.
-const BATCH: usize = 64;
-/// Images held in double precision: an image depends on its own seed alone.
-const AT_ONCE: usize = 1024;
+/// Directions of the sliced Wasserstein distance.
 const DIRECTIONS: usize = 256;
 
 /// Makes images and measures them.
 pub struct Scorer<'a> {
-    prepared: &'a Prepared,
-    device: &'a Device,
+    recipe: &'a Recipe,
+    spec: RunSpec<'a>,
     sampler: Box<dyn Sampler>,
     sampling: Sampling,
-    images: usize,
     distance: Distance,
-    generator: CurrentGenerator,
+    live: LiveSampler<'a>,
 }
 
 /// What choosing the best checkpoint costs.
@@ -82,6 +77,9 @@ pub enum ScoreError {
     /// FID without its network.
     #[error("FID needs the Inception network; name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)")]
     NoNetwork,
+    /// The Inception network.
+    #[error(transparent)]
+    Inception(#[from] InceptionError),
     /// Sampling.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
@@ -93,7 +91,7 @@ pub enum ScoreError {
 impl<'a> Scorer<'a> {
     /// The scorer that the recipe's `[checkpoint]` asks for; `network` is needed for FID.
     pub fn new(
-        prepared: &'a Prepared,
+        prepared: &'a PreparedRun,
         device: &'a Device,
         network: Option<Extractor>,
     ) -> Result<Scorer<'a>, ScoreError> {
@@ -113,26 +111,18 @@ impl<'a> Scorer<'a> {
             (other, _) => return Err(ScoreError::Unknown(other.to_owned())),
         };
         let (sampler, sampling) = (sample.build()?, sample.sampling(&prepared.path)?);
-        let generator = CurrentGenerator::default();
-        Ok(Scorer { prepared, device, sampler, sampling, images: checkpoint.images, distance, generator })
+        let (recipe, spec, live) = (&prepared.recipe, prepared.spec()?, LiveSampler::new(device));
+        Ok(Scorer { recipe, spec, sampler, sampling, distance, live })
     }
 
     /// The metric of the images that these weights make from seeds 0, 1, ...
-    pub fn score(&mut self, weights: &Params<f32>) -> Result<Evaluation, ScoreError> {
-        let Prepared { path, prior, dataset, recipe, network, .. } = self.prepared;
-        let (sampler, sampling) = (self.sampler.as_ref(), &self.sampling);
-        let generation = Generation { path, prior, sampler, sampling, batch: BATCH.min(self.images) };
-        let (prediction, condition, path) = (self.prepared.prediction.clone(), Condition::Time, path.clone());
-        let predictor = Predictor { network, params: weights, prediction, condition, path };
-        let precision = recipe.train.precision;
-        let generator = self.generator.with(self.device, predictor, &generation, precision)?;
-        let seeds: Vec<u64> = (0..self.images as u64).collect();
-        let mut images = Vec::with_capacity(self.images * dataset.picture_size());
-        for part in seeds.chunks(AT_ONCE) {
-            images.extend(recipe.sample.quantise.bytes(&generator.images(&generation, part, &mut |_, _| {})?));
-        }
+    pub fn score(&mut self, weights: &Params<f32>) -> Result<CheckpointScore, ScoreError> {
+        let (dataset, count) = (self.spec.dataset, self.recipe.checkpoint.images);
+        let quantise = |images: &[f64]| self.recipe.sample.quantise.bytes(images);
+        let by = (self.sampler.as_ref(), &self.sampling);
+        let images = self.live.images(&self.spec, weights, by, count, quantise)?;
         let size = [dataset.height(), dataset.width(), dataset.channels()];
         let value = self.distance.of(&images, size)?.value;
-        Ok(Evaluation { metric: recipe.checkpoint.metric.clone(), value, images: self.images as u64 })
+        Ok(CheckpointScore { metric: self.recipe.checkpoint.metric.clone(), value, images: count as u64 })
     }
 }

@@ -1,15 +1,14 @@
 //! One training step as a graph: corrupt, predict, compare, for any path and objective.
 
-use super::{BlurPath, EmittedPath};
-use crate::corruption::Shape;
-use crate::network::{Correspondence, UNetConfig, unet};
-use crate::objective::{Earlier, EmittedBatch, MomentVars, Objective, Prediction};
+use super::PathTable;
+use crate::network::Network;
+use crate::objective::{Earlier, EmittedBatch, Loss, Prediction};
 use softdiff_engine::op::Taps;
 use softdiff_engine::{Graph, Result, Var};
 
 /// Where a step's random numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noise {
+pub enum StepNoise {
     /// Inputs `t`, `z`, `flip` and, where the objective draws a second time, `ahead`, set by the caller: for tests.
     Inputs,
     /// Drawn in the graph from (seed, step, element).
@@ -28,21 +27,17 @@ pub struct StepInputs {
 }
 
 /// What a step learns from, apart from its network.
-pub struct Setting<'a> {
-    /// The path, as operations.
-    pub path: &'a dyn EmittedPath,
-    /// The loss.
-    pub objective: &'a Objective,
+pub struct StepSpec<'a> {
+    /// The path.
+    pub path: &'a PathTable,
+    /// What is minimised.
+    pub objective: &'a dyn Loss,
     /// What the network predicts.
     pub prediction: &'a Prediction,
-    /// The path's centre.
-    pub centre: f64,
-    /// Size of the images.
-    pub shape: Shape,
     /// Images per step.
     pub batch: usize,
     /// Where randomness comes from.
-    pub noise: Noise,
+    pub noise: StepNoise,
     /// Whether images are mirrored at random.
     pub mirror: bool,
     /// The losses to expect at equally spaced times, by which they are divided: [`crate::objective::expected_loss`].
@@ -53,8 +48,6 @@ pub struct Setting<'a> {
 pub struct StepLoss {
     /// What it reads.
     pub inputs: StepInputs,
-    /// The path at t.
-    pub now: MomentVars,
     /// Mean over the batch.
     pub loss: Var,
     /// The loss of each image, `[n]`.
@@ -73,24 +66,25 @@ impl StepLoss {
     /// Flip, draw t and noise, corrupt (Eq. 4), predict by `network(g, x_t, t)`, compare (Eq. 11).
     pub fn emit(
         g: &mut Graph,
-        setting: &Setting,
+        spec: &StepSpec,
         network: impl FnOnce(&mut Graph, Var, Var) -> Result<Var>,
     ) -> Result<StepLoss> {
-        let &Setting { path, objective, prediction, centre, shape, batch, noise, mirror, expected } = setting;
+        let &StepSpec { path, objective, prediction, batch, noise, mirror, expected } = spec;
+        let (shape, centre) = (path.shape, path.centre);
         let images = [batch, shape.height, shape.width, shape.channels];
         let x0 = g.input("x0", images)?;
         let (t, z) = match noise {
-            Noise::Inputs => (g.input("t", [batch])?, g.input("z", images)?),
-            Noise::Drawn | Noise::Stratified => {
+            StepNoise::Inputs => (g.input("t", [batch])?, g.input("z", images)?),
+            StepNoise::Drawn | StepNoise::Stratified => {
                 (drawn_times(g, batch, noise)?, g.random_normal(images, purpose::NOISE)?)
             }
         };
         let clean = if mirror { mirrored(g, x0, shape.width, noise)? } else { x0 };
         // From the centre on all is linear; the network sees images as they are.
         let clean = shifted(g, clean, -centre)?;
-        let now = path.moment(g, t, shape, "now")?;
+        let now = path.moment(g, t)?;
         let earlier = match earlier_time(g, objective, t, noise)? {
-            Some(time) => Some(path.moment(g, time, shape, "earlier")?),
+            Some(time) => Some(path.moment(g, time)?),
             None => None,
         };
         let corrupted = now.apply(g, clean)?;
@@ -106,7 +100,7 @@ impl StepLoss {
             None => losses,
         };
         let loss = g.mean(losses)?;
-        Ok(StepLoss { inputs: StepInputs { x0, t }, now, loss, losses })
+        Ok(StepLoss { inputs: StepInputs { x0, t }, loss, losses })
     }
 }
 
@@ -130,9 +124,9 @@ fn balanced(g: &mut Graph, losses: Var, t: Var, expected: &[f64]) -> Result<Var>
 }
 
 /// Times of a batch. Which image has which part of the time is left to the order of the images, which is random.
-fn drawn_times(g: &mut Graph, batch: usize, noise: Noise) -> Result<Var> {
+fn drawn_times(g: &mut Graph, batch: usize, noise: StepNoise) -> Result<Var> {
     let uniform = g.random_uniform([batch], purpose::TIME)?;
-    if noise != Noise::Stratified {
+    if noise != StepNoise::Stratified {
         return Ok(uniform);
     }
     let parts = g.constant([batch], (0..batch).map(|part| part as f64 / batch as f64).collect())?;
@@ -140,12 +134,12 @@ fn drawn_times(g: &mut Graph, batch: usize, noise: Noise) -> Result<Var> {
 }
 
 /// Each image or its mirror image, with even odds.
-fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: Noise) -> Result<Var> {
+fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: StepNoise) -> Result<Var> {
     let batch = g.shape(x0)[0];
     let height = g.shape(x0)[1];
     let flip = match noise {
-        Noise::Inputs => g.input("flip", [batch, 1, 1, 1])?,
-        Noise::Drawn | Noise::Stratified => {
+        StepNoise::Inputs => g.input("flip", [batch, 1, 1, 1])?,
+        StepNoise::Drawn | StepNoise::Stratified => {
             let coin = g.random_uniform([batch, 1, 1, 1], purpose::FLIP)?;
             // 0 below one half, 1 above: a steep table.
             let table = g.constant([2, 1], vec![0.0, 1.0])?;
@@ -164,9 +158,10 @@ fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: Noise) -> Result<Var> {
 }
 
 /// What C_t leaves of a white image: `[n, height, width, 1]`.
-fn mask_of(g: &mut Graph, setting: &Setting, t: Var) -> Result<Var> {
-    let Setting { path, shape, batch, .. } = *setting;
-    let now = path.moment(g, t, shape, "mask")?;
+fn mask_of(g: &mut Graph, spec: &StepSpec, t: Var) -> Result<Var> {
+    let StepSpec { path, batch, .. } = *spec;
+    let shape = path.shape;
+    let now = path.moment(g, t)?;
     let white = g.constant([batch, shape.height, shape.width, shape.channels], vec![1.0; batch * shape.len()])?;
     let left = now.apply(g, white)?;
     let sum = g.sum_axes(left, 3..4)?;
@@ -174,7 +169,7 @@ fn mask_of(g: &mut Graph, setting: &Setting, t: Var) -> Result<Var> {
 }
 
 /// The second time of an objective; paths take a time below 0 for 0.
-fn earlier_time(g: &mut Graph, objective: &Objective, t: Var, noise: Noise) -> Result<Option<Var>> {
+fn earlier_time(g: &mut Graph, objective: &dyn Loss, t: Var, noise: StepNoise) -> Result<Option<Var>> {
     let batch = g.shape(t).numel();
     Ok(match objective.earlier() {
         None => None,
@@ -184,15 +179,15 @@ fn earlier_time(g: &mut Graph, objective: &Objective, t: Var, noise: Noise) -> R
         }
         Some(Earlier::Drawn(farthest)) => {
             let share = match noise {
-                Noise::Inputs => g.input("ahead", [batch])?,
-                Noise::Drawn | Noise::Stratified => g.random_uniform([batch], purpose::AHEAD)?,
+                StepNoise::Inputs => g.input("ahead", [batch])?,
+                StepNoise::Drawn | StepNoise::Stratified => g.random_uniform([batch], purpose::AHEAD)?,
             };
             Some(g.combine(&[(1.0, t), (-farthest, share)])?)
         }
     })
 }
 
-/// A training step of the U-Net in a graph.
+/// A training step in a graph of its own.
 pub struct SoftStep {
     /// The graph.
     pub graph: Graph,
@@ -204,42 +199,21 @@ pub struct SoftStep {
     pub losses: Var,
     /// Gradients of the trainable parameters, in order.
     pub gradients: Vec<Var>,
-    /// The parameters under both names.
-    pub correspondence: Vec<Correspondence>,
 }
 
 impl SoftStep {
-    /// The paper's step: its blur path and its objective.
-    pub fn new(
-        config: &UNetConfig,
-        path: &BlurPath,
-        batch: usize,
-        noise: Noise,
-        training: bool,
-        recompute: bool,
-    ) -> Result<SoftStep> {
-        let shape = Shape::new(config.image_size, config.image_size, config.image_channels);
-        let (objective, prediction) = (&Objective::PAPER, &Prediction::PAPER);
-        let (centre, expected) = (0.0, None);
-        let setting = Setting { path, objective, prediction, centre, shape, batch, noise, mirror: true, expected };
-        Self::of(config, &setting, training, recompute)
-    }
-
-    /// The step of any path and objective: corrupt, predict, compare, differentiate. `training` switches dropout on,
-    /// `recompute` saves memory; see [`Graph::recompute`].
-    pub fn of(config: &UNetConfig, setting: &Setting, training: bool, recompute: bool) -> Result<SoftStep> {
+    /// Corrupt, predict, compare, differentiate. `training` switches dropout on, `recompute` saves memory; see
+    /// [`Graph::recompute`].
+    pub fn new(network: &dyn Network, spec: &StepSpec, training: bool, recompute: bool) -> Result<SoftStep> {
         let mut graph = Graph::new();
         graph.recompute(recompute);
-        let mut correspondence = Vec::new();
-        let step = StepLoss::emit(&mut graph, setting, |g, xt, t| {
-            let condition = config.condition_on_time(g, t)?;
-            let seen = config.seen(g, xt, |g| mask_of(g, setting, t))?;
-            let net = unet(g, config, seen, condition, training)?;
-            correspondence = net.correspondence;
-            Ok(net.output)
+        let step = StepLoss::emit(&mut graph, spec, |g, xt, t| {
+            let condition = network.condition_on_time(g, t)?;
+            let x = network.input(g, xt, |g| mask_of(g, spec, t))?;
+            network.emit(g, x, condition, training)
         })?;
         let gradients = graph.parameter_gradients(step.loss)?;
-        let StepLoss { inputs, loss, losses, .. } = step;
-        Ok(SoftStep { graph, inputs, loss, losses, gradients, correspondence })
+        let StepLoss { inputs, loss, losses } = step;
+        Ok(SoftStep { graph, inputs, loss, losses, gradients })
     }
 }

@@ -23,7 +23,7 @@ Example: two threads, side by side with PyTorch on the same threads, and where t
 pub struct Engine {
     /// Which network to time; both by default.
     #[arg(long, value_enum)]
-    network: Option<Network>,
+    network: Option<BenchNetwork>,
     /// Images per step.
     #[arg(long, default_value_t = 32)]
     batch: usize,
@@ -45,7 +45,7 @@ pub struct Engine {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Network {
+enum BenchNetwork {
     /// 32 channels, multipliers 1, 2, 2, one block, no attention, 32x32 grey.
     Small,
     /// 64 channels, multipliers 1, 2, 2, one block, attention at 16x16, 32x32 colour.
@@ -58,18 +58,18 @@ enum Against {
     Torch,
 }
 
-impl Network {
+impl BenchNetwork {
     fn name(self) -> &'static str {
         match self {
-            Network::Small => "small",
-            Network::Attention => "attention",
+            BenchNetwork::Small => "small",
+            BenchNetwork::Attention => "attention",
         }
     }
 
     fn config(self) -> UNetConfig {
         match self {
-            Network::Small => UNetConfig::small(32, 1, 32, &[1, 2, 2]),
-            Network::Attention => {
+            BenchNetwork::Small => UNetConfig::small(32, 1, 32, &[1, 2, 2]),
+            BenchNetwork::Attention => {
                 UNetConfig { attention: vec![16], middle_attention: true, ..UNetConfig::small(32, 3, 64, &[1, 2, 2]) }
             }
         }
@@ -77,7 +77,7 @@ impl Network {
 }
 
 /// A network ready to train on fixed inputs.
-struct Training {
+struct RegressionStep {
     run: Executor<f32>,
     params: Params<f32>,
     adam: Adam<f32>,
@@ -85,7 +85,7 @@ struct Training {
     gradients: Vec<Var>,
 }
 
-impl Training {
+impl RegressionStep {
     fn new(config: &UNetConfig, batch: usize) -> Result<Self, Failure> {
         config.check()?;
         let (size, channels) = (config.image_size, config.image_channels);
@@ -113,7 +113,7 @@ impl Training {
         }
         let config = AdamConfig { warmup: 0, clip: None, ema: vec![], ..AdamConfig::default() };
         let adam = Adam::new(config, &params);
-        Ok(Training { run, params, adam, loss, gradients })
+        Ok(RegressionStep { run, params, adam, loss, gradients })
     }
 
     fn loss(&mut self) -> Result<f64, Failure> {
@@ -137,7 +137,7 @@ impl Engine {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let threads = self.threads.unwrap_or(cores);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        let networks = self.network.map_or(vec![Network::Small, Network::Attention], |n| vec![n]);
+        let networks = self.network.map_or(vec![BenchNetwork::Small, BenchNetwork::Attention], |n| vec![n]);
         let peak = pool.install(matrix_peak)?;
         if !json {
             println!("{threads} threads, {:?}; matrix products reach {:.0} GFLOP/s", isa(), peak * 1e-9);
@@ -155,14 +155,14 @@ impl Engine {
 
     fn bench(
         &self,
-        network: Network,
+        network: BenchNetwork,
         threads: usize,
         peak: f64,
         pool: &rayon::ThreadPool,
         json: bool,
     ) -> Result<Value, Failure> {
         let config = network.config();
-        let mut ours = Training::new(&config, self.batch)?;
+        let mut ours = RegressionStep::new(&config, self.batch)?;
         let flops = ours.run.plan().flops() as f64;
         let mut peer = match self.against {
             Some(Against::Torch) => Some(self.start_torch(&config, &ours.params, threads)?),

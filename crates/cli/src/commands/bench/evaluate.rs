@@ -1,6 +1,6 @@
 //! `softdiff bench evaluate`: one prediction of NCSN++ on a GPU, as samplers ask for.
 
-use super::gpu::{GpuFlags, Prepared};
+use super::gpu::{Benchmarked, GpuFlags};
 use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
@@ -50,6 +50,7 @@ impl Evaluate {
             let values = run.get(clean)?;
             Ok(json!({ "mean": values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64 }))
         };
-        self.gpu.measure("evaluate", Prepared { begin, config: &config, session: &session }, &mut run, result, json)
+        let what = Benchmarked { task: "evaluate", begin, config: &config, session: &session };
+        self.gpu.measure(what, &mut run, result, json)
     }
 }

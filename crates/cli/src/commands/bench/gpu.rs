@@ -6,9 +6,11 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
+use softdiff::corruption::Shape;
 use softdiff::engine::cuda::{CudaExecutor, Session};
 use softdiff::engine::{Device, Precision};
 use softdiff::network::UNetConfig;
+use softdiff::recipe::Recipe;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,14 +41,42 @@ pub struct GpuFlags {
     rivals: RivalFlags,
 }
 
-/// What was made before the timing.
-pub struct Prepared<'a> {
+/// What is timed.
+pub struct Benchmarked<'a> {
+    /// Its name.
+    pub task: &'static str,
     /// When the program began to prepare.
     pub begin: Instant,
     /// The network.
     pub config: &'a UNetConfig,
     /// The GPU.
     pub session: &'a Arc<Session>,
+}
+
+/// Work that is done again and again on a GPU, which runs ahead of the host.
+pub trait Repeated {
+    /// Does it the `at`-th time.
+    fn again(&mut self, at: u64) -> Result<(), Failure>;
+
+    /// Waits until all is done.
+    fn finish(&mut self) -> Result<(), Failure>;
+
+    /// What runs it.
+    fn executor(&mut self) -> Result<&mut CudaExecutor, Failure>;
+}
+
+impl Repeated for CudaExecutor {
+    fn again(&mut self, at: u64) -> Result<(), Failure> {
+        Ok(self.run(at as u32)?)
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        Ok(self.synchronize()?)
+    }
+
+    fn executor(&mut self) -> Result<&mut CudaExecutor, Failure> {
+        Ok(self)
+    }
 }
 
 /// A precision by its name among the possible values.
@@ -61,13 +91,24 @@ fn precision(name: &str) -> Precision {
 impl GpuFlags {
     /// The network.
     pub fn network(&self) -> Result<UNetConfig, Failure> {
-        let mut config = match self.size.as_str() {
-            "64" => UNetConfig::ncsnpp_celeba64(),
-            _ => UNetConfig::ncsnpp_cifar10(),
-        };
-        config.channels = self.channels.unwrap_or(config.channels);
-        config.check()?;
-        Ok(config)
+        Ok(self.recipe(&[])?.network(self.shape())?)
+    }
+
+    /// The images.
+    pub fn shape(&self) -> Shape {
+        let side = if self.size == "64" { 64 } else { 32 };
+        Shape::new(side, side, 3)
+    }
+
+    /// The paper's recipe for images of this size, with levels that need no images to be measured.
+    pub fn recipe(&self, sets: &[String]) -> Result<Recipe, Failure> {
+        let name = if self.size == "64" { "celeba64-blur" } else { "cifar10-blur" };
+        let mut all =
+            vec!["schedule=".into(), "schedule.method=even".into(), "prior=".into(), "prior.kind=noise".into()];
+        all.extend(self.channels.map(|channels| format!("network.channels={channels}")));
+        all.push(format!("train.batch={}", self.batch));
+        all.extend_from_slice(sets);
+        Ok(Recipe::builtin(name, &all)?)
     }
 
     /// The GPU.
@@ -80,32 +121,33 @@ impl GpuFlags {
     }
 
     /// Times `run`, then the peers, and reports.
-    pub fn measure(
+    pub fn measure<R: Repeated>(
         &self,
-        task: &'static str,
-        Prepared { begin, config, session }: Prepared,
-        run: &mut CudaExecutor,
-        mut extra: impl FnMut(&CudaExecutor) -> Result<Value, Failure>,
+        Benchmarked { task, begin, config, session }: Benchmarked,
+        work: &mut R,
+        mut extra: impl FnMut(&R) -> Result<Value, Failure>,
         json: bool,
     ) -> Outcome {
         for warm in 0..3 {
-            run.run(warm)?;
+            work.again(warm)?;
         }
-        run.synchronize()?;
+        work.finish()?;
         let ready = begin.elapsed().as_secs_f64();
         let timed = Instant::now();
         for at in 0..self.steps {
-            run.run(3 + at as u32)?;
+            work.again(3 + at as u64)?;
         }
-        run.synchronize()?;
+        work.finish()?;
         let seconds = timed.elapsed().as_secs_f64() / self.steps.max(1) as f64;
+        let result = extra(work)?;
+        let run = work.executor()?;
         let (flops, bytes) = (run.plan().flops() as f64, run.plan().bytes() as f64);
         let (free, total) = session.device.memory()?;
         let mut facts = json!({
             "gpu": session.device.name, "task": task, "size": config.image_size, "batch": self.batch,
             "numbers": format!("{:?}", self.precision), "milliseconds": seconds * 1e3, "flops": flops,
             "tflops": flops / seconds * 1e-12, "planned_bytes": run.plan().arena_bytes(), "used_bytes": total - free,
-            "seconds_to_steady": ready, "result": extra(run)?,
+            "seconds_to_steady": ready, "result": result,
         });
         if !json {
             println!(

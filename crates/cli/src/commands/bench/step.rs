@@ -1,16 +1,15 @@
-//! `softdiff bench step`: the whole Soft Diffusion training step of NCSN++ on a GPU.
+//! `softdiff bench step`: the training step of NCSN++ as `softdiff train` runs it, on a GPU.
 
-use super::gpu::{GpuFlags, Prepared};
-use crate::diagnostics::Outcome;
+use super::gpu::{Benchmarked, GpuFlags, Repeated};
+use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use softdiff::engine::Params;
-use softdiff::engine::cuda::{CudaExecutor, DeviceAdam, DeviceParams};
-use softdiff::engine::optim::AdamConfig;
+use softdiff::data::Dataset;
+use softdiff::engine::Device;
+use softdiff::engine::cuda::CudaExecutor;
+use softdiff::engine::device::Record;
 use softdiff::engine::rng::Stream;
-use softdiff::engine::shuffle::Shuffled;
-use softdiff::train::{BlurPath, Noise, SoftStep};
-use std::sync::Arc;
+use softdiff::train::{ImageFeed, RunSpec, Stepper, Training};
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
@@ -18,7 +17,7 @@ Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GP
   softdiff bench step --against torch,jax
   softdiff bench step --size 64 --profile";
 
-/// Time the whole training step of NCSN++ (corrupt, forward, backward, clip, DeviceAdam, EMA) on a GPU.
+/// Time the training step of NCSN++ (read images, corrupt, forward, backward, clip, Adam, EMA, record) on a GPU.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Step {
@@ -27,8 +26,9 @@ pub struct Step {
     /// Compute cheap results again for the gradients, to save memory.
     #[arg(long)]
     recompute: bool,
-    /// Where the images come from: one batch for all runs, a data set on the GPU, or one streamed from the host.
-    #[arg(long, value_enum, default_value_t = Data::Fixed)]
+    /// Where the images come from: a data set on the GPU, as in training; one streamed from the host, as in training on a
+    /// data set that is too large for the GPU; or one batch for all steps.
+    #[arg(long, value_enum, default_value_t = Data::Kept)]
     data: Data,
 }
 
@@ -39,43 +39,62 @@ enum Data {
     Streamed,
 }
 
-/// Images of the data sets.
+/// Images of the data set.
 const IMAGES: usize = 20_000;
+
+/// The step of a training run, and what its last update did.
+struct TimedStep<'a> {
+    stepper: Stepper<'a>,
+    last: Option<Record>,
+}
+
+impl Repeated for TimedStep<'_> {
+    fn again(&mut self, at: u64) -> Result<(), Failure> {
+        Ok(self.stepper.run(at)?)
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.last = self.stepper.wait()?.pop();
+        Ok(())
+    }
+
+    fn executor(&mut self) -> Result<&mut CudaExecutor, Failure> {
+        self.stepper.learner().gpu().ok_or_else(|| Failure::new("this benchmark needs a GPU"))
+    }
+}
 
 impl Step {
     /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
-        let (begin, config) = (Instant::now(), self.gpu.network()?);
-        let path = match config.image_size {
-            64 => BlurPath::geometric(23.0, 80),
-            _ => BlurPath::geometric(18.0, 32),
-        };
+        let (begin, config, shape) = (Instant::now(), self.gpu.network()?, self.gpu.shape());
         let session = self.gpu.session()?;
-        let step = SoftStep::new(&config, &path, self.gpu.batch, Noise::Drawn, true, self.recompute)?;
-        let host = Params::<f32>::initialise(&step.graph, 0);
-        let params = DeviceParams::new(&session, &host)?;
-        let mut outputs = step.gradients.clone();
-        outputs.push(step.loss);
-        let mut run = CudaExecutor::new(&session, &step.graph, &outputs, &params, self.gpu.precision, 0)?;
-        let adam = DeviceAdam::attach(&session, &mut run, AdamConfig::default(), &host, &params, &step.gradients)?;
-        let picture_size = config.image_size * config.image_size * config.image_channels;
-        let numbers = Stream { seed: 1, purpose: 0, step: 0 };
-        let pictures = || {
-            let words = (0..(IMAGES * picture_size / 16) as u64).flat_map(|block| numbers.block(block));
-            Arc::new(words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
+        let recipe = self.gpu.recipe(&[format!("train.recompute={}", self.recompute)])?;
+        let random = Stream { seed: 1, purpose: 0, step: 0 };
+        let words = (0..(IMAGES * shape.len() / 16) as u64).flat_map(|block| random.block(block));
+        let pixels = words.flat_map(u32::to_le_bytes).collect();
+        let images = Dataset::new(shape.height, shape.width, shape.channels, pixels, None, vec![]);
+        let prepared = Training::of(recipe).images(images).prepare()?;
+        let spec = RunSpec { precision: self.gpu.precision, ..prepared.spec()? };
+        let step = spec.step()?;
+        let state = spec.new_state(&step);
+        let feed = match self.data {
+            Data::Fixed => ImageFeed::Fixed,
+            Data::Kept => ImageFeed::Dataset,
+            Data::Streamed => ImageFeed::Streamed,
         };
-        let order = Shuffled { image_size: picture_size, seed: 1, purpose: 1 };
-        match self.data {
-            Data::Fixed => {
-                let mut images = vec![0.0; self.gpu.batch * picture_size];
-                numbers.fill_uniform(0, &mut images);
-                run.set("x0", &images)?;
-            }
-            Data::Kept => run.keep("x0", &pictures(), &order)?,
-            Data::Streamed => run.stream("x0", &pictures(), &order)?,
-        }
-        let result =
-            |run: &CudaExecutor| Ok(json!({ "loss": run.get(step.loss)?[0], "gradient_norm": adam.last()?.norm }));
-        self.gpu.measure("step", Prepared { begin, config: &config, session: &session }, &mut run, result, json)
+        let device = Device::Cuda(session.clone());
+        let stepper = Stepper::new(&spec, &step, (state.params, state.adam), &device, feed)?;
+        let mut timed = TimedStep { stepper, last: None };
+        let result = |timed: &TimedStep| {
+            let last =
+                timed.last.as_ref().ok_or_else(|| Failure::new("no step was timed").hint("give --steps 1 or more"))?;
+            Ok(json!({ "loss": last.loss, "gradient_norm": last.norm }))
+        };
+        self.gpu.measure(
+            Benchmarked { task: "step", begin, config: &config, session: &session },
+            &mut timed,
+            result,
+            json,
+        )
     }
 }

@@ -10,7 +10,7 @@ use softdiff::experiment::{
 };
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
-use softdiff::train::{Finished, Prepared};
+use softdiff::train::{Finished, PreparedRun};
 use std::path::{Path, PathBuf};
 
 /// Trains with progress on standard error, and draws into the experiment's folder.
@@ -58,7 +58,7 @@ impl ExperimentHost for ExperimentTerminal {
         train::perform(recipe, run, &self.device, Some(self.stop.clone()), self.json)
     }
 
-    fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<Prepared, Failure> {
+    fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<PreparedRun, Failure> {
         let folder = RunFolder::new(run);
         let lock = folder.lock()?;
         let mut watcher = train::Terminal::new(Some(self.stop.clone()), self.json);

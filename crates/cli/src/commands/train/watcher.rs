@@ -1,28 +1,21 @@
 //! Training as seen on a terminal.
 
-use super::notes::Notes;
 use crate::progress::Progress;
-use softdiff::engine::Params;
 use softdiff::run::{Event, EventKind, StopRequest, StopSignal};
-use softdiff::train::{Evaluation, Scorer, Watcher};
-use std::error::Error;
+use softdiff::train::Watcher;
 
 /// Shows progress and events on standard error, and asks for signals.
-pub struct Terminal<'a> {
-    /// What measures the weights at checkpoints.
-    pub scorer: Option<Scorer<'a>>,
-    /// What keeps the note of this process up to date.
-    pub notes: Option<Notes<'a>>,
+pub struct Terminal {
     stop: Option<StopRequest>,
     quiet: bool,
     progress: Option<Progress>,
     loss: Option<f64>,
 }
 
-impl<'a> Terminal<'a> {
+impl Terminal {
     /// `quiet` shows warnings only.
-    pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal<'a> {
-        Terminal { scorer: None, notes: None, stop, quiet, progress: None, loss: None }
+    pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal {
+        Terminal { stop, quiet, progress: None, loss: None }
     }
 
     /// A line of its own.
@@ -37,7 +30,7 @@ impl<'a> Terminal<'a> {
     }
 }
 
-impl Watcher for Terminal<'_> {
+impl Watcher for Terminal {
     fn note(&mut self, message: &str) {
         self.say(message);
     }
@@ -46,7 +39,6 @@ impl Watcher for Terminal<'_> {
         // A moving mean over some twenty steps: single batches jump about.
         let mean = self.loss.map_or(loss, |mean| mean + 0.05 * (loss - mean));
         self.loss = Some(mean);
-        self.notes.iter_mut().for_each(|notes| notes.begun_at(done.saturating_sub(1)));
         let (done, steps) = (done as usize, steps as usize);
         if !self.quiet {
             let progress = self
@@ -58,20 +50,12 @@ impl Watcher for Terminal<'_> {
 
     fn event(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Step { .. } => self.notes.iter_mut().for_each(Notes::memory),
             EventKind::Warning { message } => eprintln!("warning: step {}: {message}", event.step),
             EventKind::Evaluation { metric, value, images } => {
                 self.say(&format!("step {}: {metric} {value:.4} on {images} images", event.step));
             }
             EventKind::Preview { file } => self.say(&format!("step {}: {file}", event.step)),
             _ => {}
-        }
-    }
-
-    fn evaluate(&mut self, _: u64, weights: &Params<f32>) -> Result<Vec<Evaluation>, Box<dyn Error + Send + Sync>> {
-        match &mut self.scorer {
-            Some(scorer) => Ok(vec![scorer.score(weights)?]),
-            None => Ok(vec![]),
         }
     }
 

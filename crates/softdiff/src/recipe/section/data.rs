@@ -1,7 +1,7 @@
 //! `[data]`: which pictures, and what is done to them.
 
 use super::UNLIMITED;
-use crate::data::{Crop, Exif, Flip, LoadOptions, OnBad, Split, Transform};
+use crate::data::{Crop, Exif, LoadOptions, OnBad, Split, Transform};
 use crate::recipe::keys::{Flag, Key, Required, SizeOrOff, Word, section};
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::Writer;
@@ -54,11 +54,6 @@ impl DataSection {
         let transform = Transform { crop: Crop::or_usual(self.crop, size), size, channels: self.channels };
         let exif = if self.exif { Exif::Apply } else { Exif::Ignore };
         LoadOptions { exif, transform, on_bad: self.on_bad, limit: self.limit }
-    }
-
-    /// How batches are mirrored, where that is done on the host.
-    pub fn flip(&self) -> Flip {
-        if self.mirror { Flip::Horizontal } else { Flip::None }
     }
 
     pub(in crate::recipe) fn read(r: &Reader) -> Self {

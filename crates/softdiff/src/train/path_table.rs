@@ -1,21 +1,12 @@
-//! Paths in the engine: where the numbers of C_t and sigma_t come from.
-//!
-//! For samplers and tests the host works them out exactly and sets them as inputs ([`HostPath`]). For training they are
-//! looked up in the graph from a `t` drawn on the device ([`PathTable`]).
+//! A path in the graph of a training step: C_t and sigma_t looked up in a table from times drawn on the device.
 
-use crate::corruption::{Corruption, CorruptionError, LinearMap, MapProgram, Shape};
+use crate::corruption::{Corruption, CorruptionError, MapProgram, Shape};
 use crate::curve::Curve;
 use crate::objective::MomentVars;
-use crate::path::{LevelSchedule, Moment, Path, PathError};
+use crate::path::{LevelSchedule, Path, PathError};
 use softdiff_engine::{Graph, Result, Var};
 
-/// A path as operations.
-pub trait EmittedPath {
-    /// C_t and sigma_t for times `t [n]`; times outside [0, 1] count as its ends. `name` tells several apart.
-    fn moment(&self, g: &mut Graph, t: Var, shape: Shape, name: &str) -> Result<MomentVars>;
-}
-
-/// Rows of a table unless told otherwise.
+/// Rows of the table that training uses.
 pub const TABLE_ROWS: usize = 1024;
 /// The largest table, in bytes of single precision.
 pub const TABLE_LIMIT: usize = 256 << 20;
@@ -51,6 +42,8 @@ pub enum TableError {
 /// sigma_t is linear between the rows too, and one and the same for the noise and for the weights of the loss.
 #[derive(Debug, Clone)]
 pub struct PathTable {
+    pub(super) shape: Shape,
+    pub(super) centre: f64,
     program: MapProgram,
     rows: usize,
     stages: Vec<StageTable>,
@@ -93,7 +86,38 @@ impl PathTable {
             stages.push(stage);
         }
         let sigma = (0..rows).map(|row| path.sigma(row as f64 / (rows - 1) as f64)).collect();
-        Ok(PathTable { program: MapProgram::composed(programs, shape), rows, stages, sigma })
+        let (program, centre) = (MapProgram::composed(programs, shape), path.centre());
+        Ok(PathTable { shape, centre, program, rows, stages, sigma })
+    }
+
+    /// C_t and sigma_t for times `t [n]`; times outside [0, 1] count as its ends.
+    pub fn moment(&self, g: &mut Graph, t: Var) -> Result<MomentVars> {
+        let n = g.shape(t).numel();
+        let position = g.scale(t, (self.rows - 1) as f64)?;
+        let mut parameters = Vec::new();
+        for stage in &self.stages {
+            let (program, tables) = match stage {
+                StageTable::Rows { program, tables } => (program, tables),
+                StageTable::Mask(mask) => {
+                    parameters.push(mask.emit(g, t, self.shape)?);
+                    continue;
+                }
+            };
+            for (values, shape) in tables.iter().zip(program.parameter_shapes()) {
+                let width: usize = shape.iter().product();
+                if values.len() == width {
+                    parameters.push(g.constant([&[1], &shape[..]].concat(), values.clone())?);
+                    continue;
+                }
+                let table = g.constant([self.rows, width], values.clone())?;
+                let row = g.interpolate(table, position)?;
+                parameters.push(g.reshape(row, [&[n], &shape[..]].concat())?);
+            }
+        }
+        let table = g.constant([self.rows, 1], self.sigma.clone())?;
+        let sigma = g.interpolate(table, position)?;
+        let sigma = g.reshape(sigma, [n, 1, 1, 1])?;
+        Ok(MomentVars { program: self.program.clone(), parameters, sigma })
     }
 }
 
@@ -187,72 +211,5 @@ impl MaskTable {
         let bits = g.constant([2, 1], vec![0.0, 1.0])?;
         let mask = g.interpolate(bits, steep)?;
         g.reshape(mask, [n, shape.height, shape.width, 1])
-    }
-}
-
-impl EmittedPath for PathTable {
-    fn moment(&self, g: &mut Graph, t: Var, shape: Shape, _: &str) -> Result<MomentVars> {
-        let n = g.shape(t).numel();
-        let position = g.scale(t, (self.rows - 1) as f64)?;
-        let mut parameters = Vec::new();
-        for stage in &self.stages {
-            let (program, tables) = match stage {
-                StageTable::Rows { program, tables } => (program, tables),
-                StageTable::Mask(mask) => {
-                    parameters.push(mask.emit(g, t, shape)?);
-                    continue;
-                }
-            };
-            for (values, shape) in tables.iter().zip(program.parameter_shapes()) {
-                let width: usize = shape.iter().product();
-                if values.len() == width {
-                    parameters.push(g.constant([&[1], &shape[..]].concat(), values.clone())?);
-                    continue;
-                }
-                let table = g.constant([self.rows, width], values.clone())?;
-                let row = g.interpolate(table, position)?;
-                parameters.push(g.reshape(row, [&[n], &shape[..]].concat())?);
-            }
-        }
-        let table = g.constant([self.rows, 1], self.sigma.clone())?;
-        let sigma = g.interpolate(table, position)?;
-        let sigma = g.reshape(sigma, [n, 1, 1, 1])?;
-        Ok(MomentVars { program: self.program.clone(), parameters, sigma })
-    }
-}
-
-/// A path whose numbers the host sets as inputs: `name.map.i` and `name.sigma`.
-#[derive(Debug, Clone)]
-pub struct HostPath {
-    program: MapProgram,
-}
-
-impl HostPath {
-    /// The structure of `path` at all of `times`.
-    pub fn new(path: &Path, times: &[f64]) -> Result<Self, TableError> {
-        let mut maps = Vec::with_capacity(times.len());
-        for &t in times {
-            maps.push(path.at(t)?.map);
-        }
-        Ok(HostPath { program: MapProgram::covering(&maps, path.shape())? })
-    }
-
-    /// Names and values of the inputs for a batch of times; those below 0 count as 0.
-    pub fn inputs(&self, path: &Path, times: &[f64], name: &str) -> Result<Vec<(String, Vec<f64>)>, TableError> {
-        let moments: Vec<Moment> = times.iter().map(|t| path.at(t.clamp(0.0, 1.0))).collect::<Result<_, _>>()?;
-        let (maps, sigma): (Vec<LinearMap>, Vec<f64>) = moments.into_iter().map(|m| (m.map, m.sigma)).unzip();
-        let numbers = self.program.batch_values(&maps)?.into_iter().enumerate();
-        let mut inputs: Vec<_> = numbers.map(|(i, values)| (format!("{name}.map.{i}"), values)).collect();
-        inputs.push((format!("{name}.sigma"), sigma));
-        Ok(inputs)
-    }
-}
-
-impl EmittedPath for HostPath {
-    fn moment(&self, g: &mut Graph, t: Var, _: Shape, name: &str) -> Result<MomentVars> {
-        let n = g.shape(t).numel();
-        let parameters = self.program.inputs(g, &format!("{name}.map"), n)?;
-        let sigma = g.input(&format!("{name}.sigma"), [n, 1, 1, 1])?;
-        Ok(MomentVars { program: self.program.clone(), parameters, sigma })
     }
 }

@@ -1,0 +1,105 @@
+//! Images from a model in one line: [`Model::sample`].
+
+use super::{Generator, Model, ModelError};
+use crate::data::Dataset;
+use crate::device_choice::DeviceChoice;
+use crate::image::grid;
+use crate::recipe::SampleSection;
+use crate::sampler::{Sampler, SamplerError};
+use softdiff_engine::atomic_file;
+use std::io::Write;
+use std::path::Path as FilePath;
+
+/// Images at a time on a GPU and on a CPU.
+const USUAL_BATCH: [usize; 2] = [256, 32];
+
+/// Images to be made by a model, one per seed. What is not said is as in the `[sample]` section of its recipe.
+pub struct SampleRequest<'a> {
+    model: &'a Model,
+    seeds: Vec<u64>,
+    section: SampleSection,
+    own: Option<Box<dyn Sampler>>,
+    device: DeviceChoice,
+    batch: Option<usize>,
+}
+
+impl Model {
+    /// Images from these seeds. An image depends on its own seed alone.
+    ///
+    /// ```no_run
+    /// let model = softdiff::Model::open("runs/first".as_ref(), None)?;
+    /// model.sample(0..64).sampler("heun").steps(40).grid("samples.png")?;
+    /// # Ok::<(), softdiff::model::ModelError>(())
+    /// ```
+    pub fn sample(&self, seeds: impl IntoIterator<Item = u64>) -> SampleRequest<'_> {
+        let (section, device) = (self.recipe.sample.clone(), DeviceChoice::default());
+        SampleRequest { model: self, seeds: seeds.into_iter().collect(), section, own: None, device, batch: None }
+    }
+}
+
+impl SampleRequest<'_> {
+    /// One of [`crate::sampler::NAMES`].
+    pub fn sampler(mut self, name: &str) -> Self {
+        self.section.sampler = name.into();
+        self
+    }
+
+    /// A sampler of one's own.
+    pub fn own_sampler(mut self, sampler: Box<dyn Sampler>) -> Self {
+        self.own = Some(sampler);
+        self
+    }
+
+    /// Steps of the sampler.
+    pub fn steps(mut self, steps: usize) -> Self {
+        self.section.steps = steps;
+        self
+    }
+
+    /// What to compute on.
+    pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
+        self.device = device.into();
+        self
+    }
+
+    /// Images at a time: a matter of memory and speed.
+    pub fn batch(mut self, batch: usize) -> Self {
+        self.batch = Some(batch);
+        self
+    }
+
+    /// The images as numbers, one after the other (NHWC), in the range of the data but not cut off to it.
+    pub fn values(&self) -> Result<Vec<f64>, SamplerError> {
+        let device = self.device.open()?;
+        let named = match self.own {
+            Some(_) => None,
+            None => Some(self.section.build()?),
+        };
+        let Some(sampler) = self.own.as_deref().or(named.as_deref()) else { unreachable!("one of the two is there") };
+        let sampling = self.section.sampling(&self.model.path)?;
+        let [gpu, cpu] = USUAL_BATCH;
+        let batch = self.batch.unwrap_or(if device.is_gpu() { gpu } else { cpu }).clamp(1, self.seeds.len().max(1));
+        let generation = self.model.generation(sampler, &sampling, batch);
+        let precision = self.model.recipe.train.precision;
+        let mut generator = Generator::new(&device, self.model.predictor(), &generation, precision)?;
+        generator.images(&generation, &self.seeds, &mut |_, _| {})
+    }
+
+    /// The images as bytes.
+    pub fn images(&self) -> Result<Dataset, ModelError> {
+        let shape = self.model.path.shape();
+        let bytes = self.section.quantise.bytes(&self.values()?);
+        Ok(Dataset::new(shape.height, shape.width, shape.channels, bytes, None, vec![]))
+    }
+
+    /// Writes the images as one sheet, a PNG file.
+    pub fn grid(&self, file: impl AsRef<FilePath>) -> Result<(), ModelError> {
+        let images = self.images()?;
+        let (width, columns) = (images.width(), grid::square_columns(images.len()));
+        let zoom = grid::usual_zoom(width);
+        let sheet = grid::compose(width, images.height(), images.channels(), images.pixels(), columns, zoom);
+        let file = file.as_ref();
+        atomic_file::write(file, |to| to.write_all(&sheet.to_png()))
+            .map_err(|error| ModelError::Unwritable { file: file.into(), problem: error.to_string() })
+    }
+}

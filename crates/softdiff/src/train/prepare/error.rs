@@ -1,0 +1,63 @@
+//! Why a recipe could not be made into a run.
+
+use crate::data::DataError;
+use crate::path::PathError;
+use crate::prior::PriorError;
+use crate::recipe::BuildError;
+use crate::run::RunError;
+use crate::sampler::SamplerError;
+use crate::schedule::ScheduleError;
+use crate::spectrum::SpectrumError;
+use std::path::PathBuf;
+
+/// Why a recipe could not be made into a run.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The folder holds a run of another recipe.
+    #[error(
+        "{} was begun with another recipe ({difference}); give another folder, or go on with `softdiff train --out {}` alone",
+        folder.display(), folder.display()
+    )]
+    OtherRecipe {
+        /// The run's folder.
+        folder: PathBuf,
+        /// The first key that differs.
+        difference: String,
+    },
+    /// The data set has changed since.
+    #[error(
+        "the images of {source_name} are not those the run was begun with; put the old ones back, go on with `softdiff train --out` alone (a run of \
+         an older version ignores EXIF orientation), or begin a new run"
+    )]
+    OtherData {
+        /// What the data set is called.
+        source_name: String,
+    },
+    /// No images at all.
+    #[error("there are no images to train on; give at least one")]
+    NoImages,
+    /// A data set that cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A recipe that does not fit the images.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A schedule that cannot be made.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A prior that cannot be fitted.
+    #[error(transparent)]
+    Prior(#[from] PriorError),
+    /// A bad path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A bad sampler.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
+    /// A bad spectrum.
+    #[error(transparent)]
+    Spectrum(#[from] SpectrumError),
+    /// The run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}

@@ -1,0 +1,144 @@
+//! What a run is known by: it goes on with the same recipe and the same images only.
+
+use super::super::RunStore;
+use super::PrepareError;
+use crate::corruption::Shape;
+use crate::data::Dataset;
+use crate::image::Quantise;
+use crate::path::Path;
+use crate::recipe::Recipe;
+use crate::run::RunFolder;
+use crate::run::fs::read_up_to;
+use serde::{Deserialize, Serialize};
+use std::path::Path as FilePath;
+
+/// `data.json`: which images a run learns from.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct DataNote {
+    source: String,
+    images: usize,
+    shape: Shape,
+    hash: String,
+}
+
+/// Longest recipe or note that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// The recipe without what may change when a run goes on: how long it is to be, and what changes no bit.
+pub(super) fn lasting(recipe: &Recipe) -> String {
+    let mut lasting = recipe.clone();
+    lasting.train.steps = 1;
+    lasting.train.recompute = false;
+    lasting.data.crop = Some(lasting.data.load_options().transform.crop);
+    lasting.sample.quantise = Quantise::default();
+    let text = lasting.to_toml();
+    // Keys that runs begun before they existed do not have: whether `exif` changes the images is seen in their hash, the
+    // others say what was so before.
+    let absent = |line: &&str| !line.starts_with("exif = ") && !["start = 0.0", "centred = false"].contains(line);
+    text.lines().filter(absent).map(|line| format!("{line}\n")).collect()
+}
+
+/// A path that no recipe describes, in words.
+pub(super) fn described(path: &Path) -> String {
+    let stages = path.stages().map(|(corruption, level)| format!("{} {level:?}\n", corruption.describe()));
+    format!("{}{:?} about {}\n", stages.collect::<String>(), path.noise(), path.centre())
+}
+
+/// A run goes on with its own recipe only; it may be made longer.
+pub(super) fn check_recipe(recipe: &Recipe, folder: &RunFolder) -> Result<(), PrepareError> {
+    let Ok(bytes) = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST) else { return Ok(()) };
+    let text = String::from_utf8_lossy(&bytes);
+    let other = |difference| PrepareError::OtherRecipe { folder: folder.root().into(), difference };
+    let origin = folder.config().display().to_string();
+    let before = Recipe::parse_saved(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
+    let (before, now) = (lasting(&before), lasting(recipe));
+    if before == now {
+        return Ok(());
+    }
+    let differs = before.lines().zip(now.lines()).find(|(a, b)| a != b);
+    Err(other(differs.map_or("it has other keys".into(), |(a, b)| format!("{a} there, {b} here"))))
+}
+
+/// Refuses other images than those that the run was begun with.
+pub(super) fn check_data(
+    recipe: &Recipe,
+    dataset: &Dataset,
+    shape: Shape,
+    store: RunStore,
+) -> Result<(), PrepareError> {
+    let name = FilePath::new(&recipe.data.source).file_name().unwrap_or_default().to_string_lossy();
+    let hash = softdiff_engine::hash::to_text(dataset.hash());
+    let note = DataNote { source: name.into_owned(), images: dataset.len(), shape, hash };
+    let file = store.folder.root().join("data.json");
+    if let Ok(bytes) = read_up_to(store.folder.fs().as_ref(), &file, LONGEST) {
+        return match serde_json::from_slice::<DataNote>(&bytes) {
+            Ok(before) if before.hash == note.hash => Ok(()),
+            _ => Err(PrepareError::OtherData { source_name: note.source }),
+        };
+    }
+    let mut text = serde_json::to_string_pretty(&note).expect("a note of plain fields is always JSON");
+    text.push('\n');
+    Ok(store.publish(&file, text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a version without the keys of today wrote for `recipe`.
+    fn written_before(recipe: &Recipe) -> String {
+        let absent = |line: &&str| ["exif", "start", "centred", "quantise"].iter().any(|key| line.starts_with(key));
+        let text = recipe.to_toml().replace("crop = \"auto\"", "crop = \"none\"");
+        text.lines().filter(|line| !absent(line)).map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Checkpoints are known by the hash of the text that a version before wrote, with one step.
+    fn hashed_before(recipe: &Recipe) -> String {
+        written_before(recipe).replace(&format!("\nsteps = {}\n", recipe.train.steps), "\nsteps = 1\n")
+    }
+
+    #[test]
+    fn a_run_may_go_on_longer_and_in_less_memory_but_not_otherwise() {
+        let recipe = |set: &str| Recipe::builtin("quickstart", &[set.into()]).unwrap();
+        let begun = lasting(&recipe("train.steps=5"));
+        assert_eq!(begun, lasting(&recipe("train.recompute=true")));
+        assert_ne!(begun, lasting(&recipe("train.rate=1")));
+        assert!(recipe("train.recompute=true").to_toml().contains("recompute = true"));
+        assert!(!recipe("train.steps=5").to_toml().contains("recompute"));
+        assert_eq!(begun, lasting(&recipe("sample.quantise=truncate")));
+        // A run of the version before path.centred: its text had no such key, and it is not centred.
+        let vp = Recipe::builtin("vp", &[]).unwrap();
+        let before = Recipe::parse_saved(&written_before(&vp), "config.toml", &[]).unwrap();
+        assert_eq!(lasting(&before), hashed_before(&vp));
+    }
+
+    #[test]
+    fn a_simultaneous_run_of_before_keeps_its_stretched_curve_and_can_go_on() {
+        let now = Recipe::builtin("simultaneous", &[]).unwrap();
+        let before = Recipe::parse_saved(&written_before(&now), "config.toml", &[]).unwrap();
+        let start = |recipe: &Recipe| match recipe.path {
+            crate::recipe::PathSection::Simultaneous { start, .. } => start,
+            _ => f64::NAN,
+        };
+        assert_eq!((start(&now), start(&before)), (0.18, 0.0));
+        // What checkpoints were hashed with is the same text as ever.
+        assert_eq!(lasting(&before), hashed_before(&now));
+        assert_eq!(Recipe::parse_saved(&before.to_toml(), "config.toml", &[]).unwrap(), before);
+    }
+
+    #[test]
+    fn a_run_of_a_version_without_orientation_and_usual_crop_goes_on() {
+        let now = Recipe::builtin("quickstart", &[]).unwrap();
+        let before = Recipe::parse_saved(&written_before(&now), "config.toml", &[]).unwrap();
+        assert!(!before.data.exif);
+        assert_eq!(lasting(&before), hashed_before(&now));
+        assert_eq!(lasting(&before), lasting(&now));
+        // With a size, the rule has changed: what was stretched is not mixed with what is cropped.
+        let sized = |crop: &str| {
+            let sets = ["data.size=16".to_owned(), format!("data.crop={crop}")];
+            lasting(&Recipe::builtin("quickstart", &sets).unwrap())
+        };
+        assert_ne!(sized("none"), sized("auto"));
+        assert_eq!(sized("centre"), sized("auto"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The books of a run: what every update did, the events, and the checkpoints.
+
+use super::saver::Saver;
+use super::session_note::SessionNote;
+use super::{CheckpointScore, RunSpec, TrainError, Watcher};
+use crate::checkpoint::{Progress, TrainingState, folder_name};
+use crate::run::{Diverged, Event, EventKind, EventLog, StopSignal, Stopped, Verdict};
+use softdiff_engine::device::Record;
+use std::time::Instant;
+
+/// Judges and books the updates. Without a store, events go to the watcher alone and nothing is saved.
+pub(super) struct Recorder<'a> {
+    pub progress: Progress,
+    spec: &'a RunSpec<'a>,
+    watcher: &'a mut dyn Watcher,
+    files: Option<RunFiles<'a>>,
+    clock: Instant,
+}
+
+/// What a recorder writes.
+pub(super) struct RunFiles<'a> {
+    pub events: EventLog,
+    pub saver: Saver,
+    pub note: SessionNote<'a>,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(
+        spec: &'a RunSpec,
+        progress: Progress,
+        files: Option<RunFiles<'a>>,
+        watcher: &'a mut dyn Watcher,
+    ) -> Recorder<'a> {
+        Recorder { progress, spec, watcher, files, clock: Instant::now() }
+    }
+
+    /// The first event of a run.
+    pub fn started(&mut self, parameters: u64) -> Result<(), TrainError> {
+        let RunSpec { identity, batch, steps, bins, .. } = self.spec;
+        self.event(EventKind::Started {
+            config_hash: identity.config_hash.clone(),
+            schedule_hash: identity.schedule_hash.clone(),
+            parameters,
+            batch: *batch as u64,
+            steps: *steps,
+            time_bins: (1..=*bins).map(|bin| bin as f64 / *bins as f64).collect(),
+        })
+    }
+
+    /// Books what the updates did, one after the other.
+    pub fn add(&mut self, records: Vec<Record>) -> Result<(), TrainError> {
+        for record in records {
+            self.judge(record)?;
+        }
+        match &mut self.files {
+            Some(files) => files.saver.poll(),
+            None => Ok(()),
+        }
+    }
+
+    fn judge(&mut self, Record { loss, norm, samples, .. }: Record) -> Result<(), TrainError> {
+        self.progress.step += 1;
+        self.progress.images_seen += self.spec.batch as u64;
+        match self.progress.guard.judge(loss, norm) {
+            Verdict::Apply => self.progress.meter.add(loss, norm, self.spec.bins, samples),
+            Verdict::Spike(spike) => {
+                self.progress.meter.add(loss, norm, self.spec.bins, samples);
+                let (what, value, mean, z) = (spike.quantity, spike.value, spike.mean, spike.z);
+                let message = format!("the {what} jumped to {value:.4e}, {z:.1} deviations above its mean {mean:.4e}");
+                self.warn(message)?;
+            }
+            Verdict::Skip(quantity) => self.warn(format!("the {quantity} is not finite; the update is skipped"))?,
+            Verdict::Stop(quantity) => {
+                let last_good = self.wait()?;
+                let (in_a_row, step) = (self.progress.guard.skipped_in_a_row, self.progress.step);
+                let error = Diverged { quantity, in_a_row, step, last_good };
+                let (reason, checkpoint) = (error.to_string(), error.last_good.clone());
+                self.event(EventKind::Stopped { reason, checkpoint })?;
+                return Err(error.into());
+            }
+        }
+        self.watcher.step(self.progress.step, self.spec.steps, loss);
+        Ok(())
+    }
+
+    /// Books `records` after all updates were waited for, and the time they took.
+    pub fn catch_up(&mut self, records: Vec<Record>) -> Result<(), TrainError> {
+        self.add(records)?;
+        let elapsed = std::mem::replace(&mut self.clock, Instant::now()).elapsed();
+        self.progress.elapsed_seconds += elapsed.as_secs_f64();
+        Ok(())
+    }
+
+    /// The averages since the last step event.
+    pub fn log(&mut self, rate: f64) -> Result<(), TrainError> {
+        if let Some(kind) = self.progress.meter.report(self.progress.images_seen, rate) {
+            self.event(kind)?;
+            self.files.iter_mut().for_each(|files| files.note.memory());
+        }
+        Ok(())
+    }
+
+    /// Lets the watcher score the weights of a checkpoint.
+    pub fn evaluate(&mut self, state: &TrainingState) -> Result<(), TrainError> {
+        let step = self.progress.step;
+        let values = self.watcher.evaluate(step, state.averaged()).map_err(TrainError::Evaluation)?;
+        for CheckpointScore { metric, value, images } in values {
+            if let Some(files) = &mut self.files
+                && self.spec.best_by.as_ref() == Some(&metric)
+            {
+                files.saver.score(step, value);
+            }
+            self.event(EventKind::Evaluation { metric, value, images })?;
+        }
+        Ok(())
+    }
+
+    /// Saves a checkpoint; `due` ones are an event, those of a stopped run are not.
+    pub fn save(&mut self, state: TrainingState, due: bool) -> Result<(), TrainError> {
+        if self.files.is_none() {
+            return Ok(());
+        }
+        if due {
+            self.event(EventKind::Checkpoint { name: folder_name(self.progress.step) })?;
+        }
+        if let Some(RunFiles { events, saver, .. }) = &mut self.files {
+            // A resumed run relies on the events up to its checkpoint.
+            events.sync()?;
+            saver.save(state, self.watcher)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run before its last step.
+    pub fn stopped(&mut self, signal: StopSignal) -> Result<TrainError, TrainError> {
+        let step = self.progress.step;
+        let checkpoint = self.wait()?;
+        self.event(EventKind::Stopped { reason: signal.to_string(), checkpoint: checkpoint.clone() })?;
+        Ok(Stopped { signal, step, checkpoint }.into())
+    }
+
+    /// The newest checkpoint, after waiting for it.
+    pub fn wait(&mut self) -> Result<Option<String>, TrainError> {
+        match &mut self.files {
+            Some(files) => files.saver.last_good(),
+            None => Ok(None),
+        }
+    }
+
+    pub fn stop_requested(&self) -> Option<StopSignal> {
+        self.watcher.stop()
+    }
+
+    pub fn warn(&mut self, message: String) -> Result<(), TrainError> {
+        self.event(EventKind::Warning { message })
+    }
+
+    pub fn event(&mut self, kind: EventKind) -> Result<(), TrainError> {
+        let event = Event { step: self.progress.step, kind };
+        if let Some(files) = &mut self.files {
+            files.events.write(&event)?;
+        }
+        self.watcher.event(&event);
+        Ok(())
+    }
+}

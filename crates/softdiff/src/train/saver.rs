@@ -1,0 +1,81 @@
+//! The checkpoints of a run, written while training goes on.
+
+use super::{RunSpec, RunStore, TrainError, Watcher};
+use crate::checkpoint::{Checkpoints, Found, Save, Stored, TrainingState, Writer, folder_name};
+use std::collections::BTreeMap;
+
+/// Writes checkpoints and knows the last one.
+pub(super) struct Saver {
+    writer: Writer,
+    /// Values of the metric that decides which checkpoint is best, by step.
+    scores: BTreeMap<u64, f64>,
+    newest: Option<String>,
+}
+
+/// The checkpoints that a run already has.
+pub(super) struct Existing {
+    checkpoints: Checkpoints,
+    pub newest: Option<Stored>,
+}
+
+impl Existing {
+    /// Removes what an earlier process left unfinished, and finds the checkpoint to continue from.
+    pub fn find(spec: &RunSpec, store: RunStore, watcher: &mut dyn Watcher) -> Result<Existing, TrainError> {
+        let RunStore { folder, lock } = store;
+        let (identity, retention) = (spec.identity.clone(), spec.retention.clone());
+        let checkpoints = Checkpoints::open(folder.fs(), &folder.checkpoints(), identity, retention)?;
+        let Found { newest, skipped, removed, .. } = checkpoints.resume(lock)?;
+        for skipped in &skipped {
+            watcher.note(&format!("{} cannot be used: {}", folder_name(skipped.step), skipped.reason));
+        }
+        for name in &removed {
+            watcher.note(&format!("removed {name}, which an earlier process left unfinished"));
+        }
+        if let Some(stored) = &newest {
+            watcher.note(&format!("continuing from {}", folder_name(stored.manifest().step)));
+            stored.check_belongs_to(&spec.identity)?;
+        }
+        Ok(Existing { checkpoints, newest })
+    }
+
+    /// Checks that there is room for `state`, and goes on with its checkpoints.
+    pub fn saver(self, spec: &RunSpec, store: RunStore, state: &TrainingState) -> Result<Saver, TrainError> {
+        self.checkpoints.preflight(state)?;
+        let newest = self.newest.as_ref().map(|stored| stored.manifest().step);
+        let scores = match (newest, &spec.best_by) {
+            (Some(last), Some(metric)) => {
+                store.folder.scores(metric)?.range(..=last).map(|(step, score)| (*step, score.value)).collect()
+            }
+            _ => BTreeMap::new(),
+        };
+        Ok(Saver { writer: Writer::new(self.checkpoints)?, scores, newest: newest.map(folder_name) })
+    }
+}
+
+impl Saver {
+    /// The value of the deciding metric at a step.
+    pub fn score(&mut self, step: u64, value: f64) {
+        self.scores.insert(step, value);
+    }
+
+    /// Hands a state over to be written.
+    pub fn save(&mut self, state: TrainingState, watcher: &mut dyn Watcher) -> Result<(), TrainError> {
+        self.newest = Some(folder_name(state.progress.step));
+        if let Some(saved) = self.writer.save(Save { state, scores: self.scores.clone() })? {
+            saved.warnings.iter().for_each(|warning| watcher.note(&warning.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Fails if the last save did; does not wait.
+    pub fn poll(&mut self) -> Result<(), TrainError> {
+        self.writer.poll()?;
+        Ok(())
+    }
+
+    /// The newest checkpoint, after waiting for it.
+    pub fn last_good(&mut self) -> Result<Option<String>, TrainError> {
+        self.writer.wait()?;
+        Ok(self.newest.clone())
+    }
+}

@@ -1,0 +1,210 @@
+//! What a training run is determined by, where it is kept, and who watches it.
+
+use super::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TrainError};
+use crate::checkpoint::{Identity, Retention, TrainingState};
+use crate::corruption::Shape;
+use crate::data::Dataset;
+use crate::network::Network;
+use crate::objective::{Loss, Objective, Prediction};
+use crate::path::Path;
+use crate::prior::Prior;
+use crate::run::{Event, RunError, RunFolder, RunLock, StopSignal};
+use crate::sampler::{Sampler, Sampling};
+use softdiff_engine::Params;
+use softdiff_engine::Precision;
+use softdiff_engine::optim::AdamConfig;
+use std::error::Error;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+/// Everything that decides what is learnt: with the same specification, build and device, every bit is the same.
+pub struct RunSpec<'a> {
+    /// The images.
+    pub dataset: &'a Dataset,
+    /// The path from them to p_1.
+    pub path: Arc<Path>,
+    /// p_1, for previews.
+    pub prior: &'a Prior,
+    /// The network.
+    pub network: Arc<dyn Network>,
+    /// What its weights begin with; none for new ones.
+    pub from: Option<StartFrom>,
+    /// What is minimised.
+    pub objective: Arc<dyn Loss>,
+    /// What the network predicts.
+    pub prediction: Prediction,
+    /// The losses to expect over time, where the objective's weight is balanced by them.
+    pub expected: Option<&'a [f64]>,
+    /// The optimiser.
+    pub adam: AdamConfig,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Updates to do.
+    pub steps: u64,
+    /// Images per update.
+    pub batch: usize,
+    /// Parts into which the batch is cut, one after the other, to save memory.
+    pub accumulate: usize,
+    /// Whether cheap results are computed again for the gradients, to save memory. Changes no bit.
+    pub recompute: bool,
+    /// Whether images are mirrored at random.
+    pub mirror: bool,
+    /// Whether the times of a batch are stratified.
+    pub stratified: bool,
+    /// Of the activations on a GPU.
+    pub precision: Precision,
+    /// Steps between step events; 0 for only one at the end.
+    pub log_every: u64,
+    /// Bins of time in which the loss is reported.
+    pub bins: usize,
+    /// What checkpoints belong to.
+    pub identity: Identity,
+    /// Steps between checkpoints; 0 for only one at the end.
+    pub checkpoint_every: u64,
+    /// Which checkpoints stay.
+    pub retention: Retention,
+    /// The metric by which the best checkpoint is known.
+    pub best_by: Option<String>,
+    /// Images from fixed noise now and then.
+    pub preview: Option<Preview>,
+}
+
+/// The run or model whose weights a run begins with.
+#[derive(Clone, Debug)]
+pub struct StartFrom {
+    /// A run, a model, or an imported file.
+    pub place: PathBuf,
+    /// What to say if that is an imported file.
+    pub import_note: Option<String>,
+}
+
+/// Images from fixed noise, made with the first moving average.
+pub struct Preview {
+    /// Steps between previews.
+    pub every: u64,
+    /// How many images: those of seeds 0, 1, ...
+    pub images: usize,
+    /// With which sampler.
+    pub sampler: Box<dyn Sampler>,
+    /// In which steps.
+    pub sampling: Sampling,
+}
+
+impl<'a> RunSpec<'a> {
+    /// The paper's optimiser and objective, new weights, no previews, and one checkpoint at the end.
+    pub fn new(dataset: &'a Dataset, path: Arc<Path>, prior: &'a Prior, network: Arc<dyn Network>) -> RunSpec<'a> {
+        RunSpec {
+            dataset,
+            path,
+            prior,
+            network,
+            from: None,
+            objective: Arc::new(Objective::PAPER),
+            prediction: Prediction::PAPER,
+            expected: None,
+            adam: AdamConfig::default(),
+            seed: 0,
+            steps: 1_000_000,
+            batch: 128,
+            accumulate: 1,
+            recompute: false,
+            mirror: false,
+            stratified: false,
+            precision: Precision::Bf16,
+            log_every: 100,
+            bins: 10,
+            identity: Identity::default(),
+            checkpoint_every: 0,
+            retention: Retention::default(),
+            best_by: None,
+            preview: None,
+        }
+    }
+
+    /// The training step as a graph, for the images of one part of a batch.
+    pub fn step(&self) -> Result<SoftStep, TrainError> {
+        let parts = self.accumulate.max(1);
+        if !self.batch.is_multiple_of(parts) {
+            return Err(TrainError::Parts { batch: self.batch, parts });
+        }
+        let images = Shape::new(self.dataset.height(), self.dataset.width(), self.dataset.channels());
+        let wrong =
+            [self.network.shape(), Some(self.path.shape())].into_iter().flatten().find(|shape| *shape != images);
+        if let Some(wanted) = wrong {
+            let text = |shape: Shape| format!("{}x{} with {} channels", shape.height, shape.width, shape.channels);
+            return Err(TrainError::Shape { images: text(images), network: text(wanted) });
+        }
+        let spec = StepSpec {
+            path: &PathTable::new(&self.path, TABLE_ROWS)?,
+            objective: &*self.objective,
+            prediction: &self.prediction,
+            batch: self.batch / parts,
+            noise: if self.stratified { StepNoise::Stratified } else { StepNoise::Drawn },
+            mirror: self.mirror,
+            expected: self.expected,
+        };
+        Ok(SoftStep::new(&*self.network, &spec, true, self.recompute)?)
+    }
+
+    /// The state before the first step, with new weights.
+    pub fn new_state(&self, step: &SoftStep) -> TrainingState {
+        TrainingState::new(Params::initialise(&step.graph, self.seed), self.adam.clone())
+    }
+}
+
+/// The folder of a run, locked by this process. Without one, training writes nothing.
+#[derive(Clone, Copy)]
+pub struct RunStore<'a> {
+    /// The folder.
+    pub folder: &'a RunFolder,
+    /// Its lock.
+    pub lock: &'a RunLock,
+}
+
+impl RunStore<'_> {
+    /// Puts a file of the run in its place, complete or not at all.
+    pub fn publish(&self, path: &FilePath, bytes: &[u8]) -> Result<(), RunError> {
+        self.folder.publish(self.lock, path, bytes)
+    }
+}
+
+/// A metric of the weights at a checkpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointScore {
+    /// Its name.
+    pub metric: String,
+    /// Its value.
+    pub value: f64,
+    /// On how many images.
+    pub images: u64,
+}
+
+/// Who watches a training run. Everything is optional.
+pub trait Watcher {
+    /// Something worth a line.
+    fn note(&mut self, _message: &str) {}
+
+    /// So many of so many steps are done; `loss` is that of the last one.
+    fn step(&mut self, _done: u64, _steps: u64, _loss: f64) {}
+
+    /// An event was written.
+    fn event(&mut self, _event: &Event) {}
+
+    /// Metrics of a checkpoint's averaged weights.
+    fn evaluate(
+        &mut self,
+        _step: u64,
+        _weights: &Params<f32>,
+    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
+        Ok(vec![])
+    }
+
+    /// Whether to stop, asked at every step.
+    fn stop(&self) -> Option<StopSignal> {
+        None
+    }
+}
+
+/// Watches nothing.
+pub struct Unwatched;
+impl Watcher for Unwatched {}

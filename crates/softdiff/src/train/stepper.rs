@@ -1,0 +1,95 @@
+//! A training step on a device with the images it learns from: what `train` runs and `bench step` times.
+
+use super::{RunSpec, SoftStep};
+use crate::checkpoint::{Progress, TrainingState};
+use crate::data::Batches;
+use softdiff_engine::device::{Learner, Objective, Record};
+use softdiff_engine::optim::Adam;
+use softdiff_engine::{Device, Params, Result};
+
+/// Where a step's images come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageFeed {
+    /// The data set in its random order; on a GPU it is kept in memory where it fits, else streamed.
+    Dataset,
+    /// The data set, streamed to a GPU from the host.
+    Streamed,
+    /// The first batch again and again.
+    Fixed,
+}
+
+/// The step of a run on a device: draws a batch, and does forward, backward and the optimiser's update.
+pub struct Stepper<'a> {
+    learner: Learner,
+    batches: Batches<'a>,
+    /// Parts that make one update.
+    parts: u64,
+    /// Whether the device reads the images by itself and runs ahead of the host.
+    runs_ahead: bool,
+}
+
+impl<'a> Stepper<'a> {
+    /// Puts `step` on `device`, continuing from the weights and the optimiser's state.
+    pub fn new(
+        spec: &RunSpec<'a>,
+        step: &SoftStep,
+        (params, adam): (Params<f32>, Adam<f32>),
+        device: &Device,
+        feed: ImageFeed,
+    ) -> Result<Stepper<'a>> {
+        let SoftStep { graph, inputs, loss, losses, gradients } = step;
+        let objective = Objective { loss: *loss, losses: *losses, times: inputs.t, gradients };
+        let parts = spec.accumulate.max(1) as u64;
+        let mut learner = Learner::new(device, graph, objective, params, adam, spec.precision, spec.seed, parts)?;
+        let batches = Batches::new(spec.dataset, spec.batch, spec.seed);
+        let (images, order) = (spec.dataset.shared_pixels(), batches.order());
+        match (feed, learner.gpu()) {
+            (ImageFeed::Fixed, _) => {
+                learner.set("x0", &batches.gather(0).x0[..spec.batch / parts as usize * order.image_size])?
+            }
+            (ImageFeed::Streamed, Some(gpu)) => gpu.stream("x0", images, &order)?,
+            _ => learner.feed("x0", images, &order)?,
+        }
+        let runs_ahead = device.is_gpu() || feed == ImageFeed::Fixed;
+        Ok(Stepper { learner, batches, parts, runs_ahead })
+    }
+
+    /// Does step number `step`, counted from 0. A GPU is left to run ahead.
+    pub fn run(&mut self, step: u64) -> Result<()> {
+        let batch = (!self.runs_ahead).then(|| self.batches.gather(step));
+        for part in 0..self.parts {
+            if let Some(batch) = &batch {
+                let size = batch.x0.len() / self.parts as usize;
+                self.learner.set("x0", &batch.x0[part as usize * size..][..size])?;
+            }
+            self.learner.run(step * self.parts + part)?;
+        }
+        Ok(())
+    }
+
+    /// What the updates since the last call did, as far as that is known without waiting for a device that runs ahead.
+    pub fn finished(&mut self) -> Result<Vec<Record>> {
+        if self.runs_ahead { Ok(vec![]) } else { self.wait() }
+    }
+
+    /// Waits for all updates, and gives what those since the last call did.
+    pub fn wait(&mut self) -> Result<Vec<Record>> {
+        self.learner.records()
+    }
+
+    /// The learning rate of the next update.
+    pub fn rate(&self) -> f64 {
+        self.learner.rate()
+    }
+
+    /// The weights and the optimiser's state, at `progress`.
+    pub fn state(&self, progress: Progress) -> Result<TrainingState> {
+        let (params, adam) = self.learner.state()?;
+        Ok(TrainingState { params, adam, progress })
+    }
+
+    /// What it runs on, to be measured.
+    pub fn learner(&mut self) -> &mut Learner {
+        &mut self.learner
+    }
+}

@@ -1,0 +1,355 @@
+//! The front door: a training run in a few lines, with or without a folder.
+
+use super::{
+    CheckpointScore, Finished, OwnParts, PrepareProgress, PreparedRun, RunStore, ScoreError, Scorer, SelectionCost,
+    TrainError, Unwatched, Watcher, train,
+};
+use crate::data::Dataset;
+use crate::device_choice::DeviceChoice;
+use crate::inception::{Extractor, Inception, Preset};
+use crate::model::{Condition, Model};
+use crate::network::Network;
+use crate::objective::{Loss, Objective, Prediction};
+use crate::path::Path;
+use crate::prior::Prior;
+use crate::recipe::{Recipe, RecipeError, Weights};
+use crate::run::{Event, RunFolder, StopSignal};
+use softdiff_engine::{Device, Params};
+use std::error::Error;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+/// What a training on images in memory does unless told otherwise: the recipe of a small network.
+const IN_MEMORY: &str = "
+name = \"in-memory\"
+[data]
+source = \"images in memory\"
+[network]
+preset = \"small\"
+[train]
+steps = 10_000
+batch = 64
+warmup = 500
+[checkpoint]
+keep_best = 0
+[sample]
+steps = 100
+";
+
+/// A training run to be described and started.
+///
+/// ```
+/// use softdiff::{Dataset, Path, Shape, Training};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // 32 grey images of 8x8 pixels, and a path that only adds noise.
+/// let images = Dataset::new(8, 8, 1, vec![128; 32 * 64], None, vec![]);
+/// let path = Path::variance_exploding(Shape::new(8, 8, 1), 0.01, 10.0)?;
+/// let trained = Training::new(images, path).set("network.channels=8").steps(2).batch(4).run()?;
+/// let samples = trained.model().sample(0..4).steps(2).images()?;
+/// assert_eq!(samples.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Training<'a> {
+    recipe: RecipeSource,
+    /// Changes of its keys.
+    sets: Vec<String>,
+    objective: Option<Objective>,
+    images: Option<Dataset>,
+    own: OwnParts,
+    device: DeviceChoice,
+    watcher: Option<&'a mut dyn Watcher>,
+    progress: Option<&'a PrepareProgress<'a>>,
+}
+
+enum RecipeSource {
+    /// A built-in name or a file.
+    Named(String),
+    InMemory,
+    Known(Box<Recipe>),
+}
+
+/// A finished training.
+pub struct Trained {
+    /// What was trained.
+    pub prepared: PreparedRun,
+    /// How far it got, with the weights.
+    pub finished: Finished,
+}
+
+/// Trains a built-in recipe, or that of a file, in `folder`, or continues what is there.
+///
+/// ```no_run
+/// let trained = softdiff::train("quickstart", "runs/first")?;
+/// trained.model().sample(0..64).grid("samples.png")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn train_recipe(recipe: &str, folder: impl AsRef<FilePath>) -> Result<Trained, TrainError> {
+    Training::from_recipe(recipe).run_in(folder)
+}
+
+impl<'a> Training<'a> {
+    /// Images in memory and any path. Unless told otherwise: a small U-Net, the paper's objective and optimiser, 10,000
+    /// steps of 64 images, and a prior that is fitted to the corrupted images where these are more than noise.
+    pub fn new(images: Dataset, path: Path) -> Training<'a> {
+        let own = OwnParts { path: Some(path), ..OwnParts::default() };
+        Training { images: Some(images), own, ..Training::by(RecipeSource::InMemory) }
+    }
+
+    /// A built-in recipe by its name, or a recipe file.
+    pub fn from_recipe(name: &str) -> Training<'a> {
+        Training::by(RecipeSource::Named(name.into()))
+    }
+
+    /// A recipe.
+    pub fn of(recipe: Recipe) -> Training<'a> {
+        Training::by(RecipeSource::Known(Box::new(recipe)))
+    }
+
+    fn by(recipe: RecipeSource) -> Training<'a> {
+        Training {
+            recipe,
+            sets: vec![],
+            objective: None,
+            images: None,
+            own: OwnParts::default(),
+            device: DeviceChoice::default(),
+            watcher: None,
+            progress: None,
+        }
+    }
+
+    /// Changes a key of the recipe, such as `train.rate=1e-3`; [`crate::recipe`] lists them. A mistake is an error of
+    /// [`Training::run`].
+    pub fn set(mut self, change: impl Into<String>) -> Self {
+        self.sets.push(change.into());
+        self
+    }
+
+    /// Images in memory, in place of those of the recipe.
+    pub fn images(mut self, images: Dataset) -> Self {
+        self.images = Some(images);
+        self
+    }
+
+    /// A network of one's own.
+    pub fn network(mut self, network: impl Network + 'static) -> Self {
+        self.own.network = Some(Arc::new(network));
+        self
+    }
+
+    /// Another of the paper's objectives.
+    pub fn objective(mut self, objective: Objective) -> Self {
+        self.objective = Some(objective);
+        self
+    }
+
+    /// A loss of one's own; the network still predicts what [`Training::objective`] says.
+    pub fn loss(mut self, loss: impl Loss + 'static) -> Self {
+        self.own.objective = Some(Arc::new(loss));
+        self
+    }
+
+    /// How the network's output is read, where the objective does not say it.
+    pub fn prediction(mut self, prediction: Prediction) -> Self {
+        self.own.prediction = Some(prediction);
+        self
+    }
+
+    /// Where sampling starts.
+    pub fn prior(mut self, prior: Prior) -> Self {
+        self.own.prior = Some(prior);
+        self
+    }
+
+    /// Updates to do.
+    pub fn steps(self, steps: u64) -> Self {
+        self.set(format!("train.steps={steps}"))
+    }
+
+    /// Images per update.
+    pub fn batch(self, batch: usize) -> Self {
+        self.set(format!("train.batch={batch}"))
+    }
+
+    /// Seed of everything random.
+    pub fn seed(self, seed: u64) -> Self {
+        self.set(format!("seed={seed}"))
+    }
+
+    /// What to compute on: `"auto"` unless told otherwise.
+    pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
+        self.device = device.into();
+        self
+    }
+
+    /// Who watches: notes, steps, events, and whether to stop.
+    pub fn watch(mut self, watcher: &'a mut dyn Watcher) -> Self {
+        self.watcher = Some(watcher);
+        self
+    }
+
+    /// Called while images are loaded and the schedule is measured.
+    pub fn progress(mut self, progress: &'a PrepareProgress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Trains in memory: nothing is written.
+    pub fn run(self) -> Result<Trained, TrainError> {
+        self.run_with(None)
+    }
+
+    /// Trains in a folder: events, previews and checkpoints are written there, and what is there is continued. One process
+    /// at a time works on a folder.
+    ///
+    /// A folder whose path, network and prediction are those of a recipe can be opened by [`Model::open`] and the command
+    /// line; another one is opened by running the same training again, which then goes on from its last checkpoint.
+    pub fn run_in(self, folder: impl AsRef<FilePath>) -> Result<Trained, TrainError> {
+        let folder = RunFolder::new(folder.as_ref());
+        let lock = folder.lock()?;
+        self.run_with(Some(RunStore { folder: &folder, lock: &lock }))
+    }
+
+    /// Loads the images and makes schedule and prior; trains nothing.
+    pub fn prepare(self) -> Result<PreparedRun, TrainError> {
+        self.prepare_with(None).map(|(prepared, ..)| prepared)
+    }
+
+    fn run_with(self, store: Option<RunStore>) -> Result<Trained, TrainError> {
+        let device = self.device.open()?;
+        let mut unwatched = Unwatched;
+        let (prepared, watcher) = self.prepare_with(store)?;
+        let watcher = watcher.unwrap_or(&mut unwatched);
+        let scorer = match store {
+            Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,
+            _ => None,
+        };
+        let finished = train(&prepared.spec()?, store, &device, &mut Scored { watcher, scorer })?;
+        Ok(Trained { prepared, finished })
+    }
+
+    fn recipe(&self) -> Result<Recipe, RecipeError> {
+        match &self.recipe {
+            RecipeSource::Named(name) => Recipe::open(name, &self.sets),
+            RecipeSource::InMemory => Recipe::parse(IN_MEMORY, "in-memory", &self.sets),
+            RecipeSource::Known(recipe) if self.sets.is_empty() => Ok(Recipe::clone(recipe)),
+            RecipeSource::Known(recipe) => recipe.with_sets(&self.sets),
+        }
+    }
+
+    fn prepare_with(self, store: Option<RunStore>) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
+        let mut recipe = self.recipe()?;
+        recipe.objective = self.objective.unwrap_or(recipe.objective);
+        let Training { images, own, mut watcher, progress, .. } = self;
+        let progress = progress.unwrap_or(&|_, _, _, _| {});
+        let mut unwatched = Unwatched;
+        let heard: &mut dyn Watcher = match &mut watcher {
+            Some(watcher) => *watcher,
+            None => &mut unwatched,
+        };
+        let prepared = match images {
+            Some(images) => PreparedRun::with_images(recipe, images, "images in memory", own, store, heard, progress)?,
+            None => PreparedRun::new(recipe, own, store, heard, progress)?,
+        };
+        Ok((prepared, watcher))
+    }
+}
+
+impl Trained {
+    /// The trained model, with the weights that its recipe samples with.
+    pub fn model(&self) -> Model {
+        let PreparedRun { recipe, schedule, path, prior, network, prediction, is_described, .. } = &self.prepared;
+        let state = &self.finished.state;
+        let decays = &recipe.train.ema;
+        let average = match recipe.sample.weights {
+            Weights::Raw => None,
+            Weights::Ema(wanted) => decays.iter().position(|decay| *decay == wanted),
+            // An average made afterwards needs the checkpoints of a folder.
+            Weights::PostHoc(_) => (!decays.is_empty()).then_some(0),
+        };
+        let (params, weights) = match average {
+            Some(index) => (state.adam.ema[index].clone(), Weights::Ema(decays[index])),
+            None => (state.params.clone(), Weights::Raw),
+        };
+        Model {
+            name: recipe.name.clone(),
+            recipe: recipe.clone(),
+            path: path.clone(),
+            schedule: schedule.clone(),
+            prior: prior.clone(),
+            network: network.clone(),
+            prediction: prediction.clone(),
+            condition: Condition::Time,
+            params,
+            weights,
+            step: self.finished.step,
+            checkpoint: None,
+            is_described: *is_described,
+        }
+    }
+}
+
+/// What decides which checkpoint is best; none without the network that FID needs.
+fn scorer<'a>(
+    prepared: &'a PreparedRun,
+    device: &'a Device,
+    watcher: &mut dyn Watcher,
+) -> Result<Option<Scorer<'a>>, TrainError> {
+    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
+        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
+            let network = Inception::read(FilePath::new(&file)).map_err(ScoreError::from)?;
+            Some(Extractor::new(device, &network, Preset::PytorchFid))
+        }
+        _ => None,
+    };
+    match Scorer::new(prepared, device, network) {
+        Ok(scorer) => {
+            if let Some(cost) = SelectionCost::of(&prepared.recipe)? {
+                watcher.note(&cost.to_string());
+            }
+            Ok(Some(scorer))
+        }
+        Err(error @ ScoreError::NoNetwork) => {
+            watcher.note(&format!("no best checkpoint will be kept: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A watcher, and the score of each checkpoint besides what it measures itself.
+struct Scored<'a> {
+    watcher: &'a mut dyn Watcher,
+    scorer: Option<Scorer<'a>>,
+}
+
+impl Watcher for Scored<'_> {
+    fn note(&mut self, message: &str) {
+        self.watcher.note(message);
+    }
+
+    fn step(&mut self, done: u64, steps: u64, loss: f64) {
+        self.watcher.step(done, steps, loss);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.watcher.event(event);
+    }
+
+    fn evaluate(
+        &mut self,
+        step: u64,
+        weights: &Params<f32>,
+    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
+        let mut values = self.watcher.evaluate(step, weights)?;
+        if let Some(scorer) = &mut self.scorer {
+            values.push(scorer.score(weights)?);
+        }
+        Ok(values)
+    }
+
+    fn stop(&self) -> Option<StopSignal> {
+        self.watcher.stop()
+    }
+}
