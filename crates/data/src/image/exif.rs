@@ -44,7 +44,7 @@ impl Orientation {
                 _ => (w - 1 - y, x),
             };
             let at = (from_y * w + from_x) * channels;
-            turned.extend_from_slice(pixels.get(at..at + channels).unwrap_or_default());
+            turned.extend_from_slice(&pixels[at..at + channels]);
         }
         Picture { width: new_width, height: new_height, channels: *channels, pixels: turned }
     }

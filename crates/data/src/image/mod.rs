@@ -148,7 +148,7 @@ impl Picture {
         let row = self.width * self.channels;
         let columns = left * self.channels..(left + width) * self.channels;
         let rows = self.pixels.chunks_exact(row).skip(top).take(height);
-        let pixels = rows.flat_map(|row| row.get(columns.clone()).unwrap_or_default()).copied().collect();
+        let pixels = rows.flat_map(|row| &row[columns.clone()]).copied().collect();
         Some(Picture { width, height, channels: self.channels, pixels })
     }
 }

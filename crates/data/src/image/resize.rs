@@ -53,7 +53,7 @@ fn along_rows(picture: &Picture, width: usize) -> Picture {
     let mut pixels = Vec::with_capacity(width * picture.height * channels);
     for row in picture.pixels.chunks_exact(picture.width * channels) {
         for ResampleWindow { first, weights } in &windows {
-            let inputs = row.get(first * channels..).unwrap_or_default();
+            let inputs = &row[first * channels..];
             for channel in 0..channels {
                 let inputs = inputs.iter().skip(channel).step_by(channels);
                 pixels.push(rounded(inputs.zip(weights).fold(HALF, |sum, (&s, weight)| sum + i32::from(s) * weight)));

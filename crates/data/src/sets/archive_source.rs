@@ -83,7 +83,7 @@ impl Pictures for Packed {
     }
 
     fn name(&self, index: usize) -> String {
-        self.pictures.get(index).map(|(name, _)| name.clone()).unwrap_or_default()
+        self.pictures[index].0.clone()
     }
 
     fn label(&self, index: usize) -> Option<u32> {

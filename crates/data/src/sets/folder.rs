@@ -81,7 +81,7 @@ impl Pictures for Folder {
     }
 
     fn name(&self, index: usize) -> String {
-        self.paths.get(index).cloned().unwrap_or_default()
+        self.paths[index].clone()
     }
 
     fn label(&self, index: usize) -> Option<u32> {

@@ -88,8 +88,7 @@ impl Pictures for Raw {
     }
 
     fn read(&self, index: usize, _: Exif) -> Result<Picture, FileError> {
-        let start = index.saturating_mul(self.size());
-        let pixels = self.pixels.get(start..).and_then(|rest| rest.get(..self.size())).unwrap_or_default().to_vec();
+        let pixels = self.pixels[index * self.size()..][..self.size()].to_vec();
         Ok(Picture { width: self.width, height: self.height, channels: self.channels, pixels })
     }
 }
@@ -115,7 +114,8 @@ impl Pictures for Chain {
     }
 
     fn name(&self, index: usize) -> String {
-        self.find(index).map(|(part, index)| part.name(index)).unwrap_or_default()
+        let (part, index) = self.find(index).expect("an index below the length");
+        part.name(index)
     }
 
     fn label(&self, index: usize) -> Option<u32> {

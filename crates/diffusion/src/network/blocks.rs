@@ -68,7 +68,7 @@ impl<'a> Builder<'a> {
             (Layout::NetworkInNetwork, &[k, _, _, c]) => vec![c, k],
             _ => shape.to_vec(),
         };
-        let name = self.graph.params().last().map(|(spec, _)| spec.name.clone()).unwrap_or_default();
+        let name = self.graph.params().last().expect("a parameter was just added").0.name.clone();
         let official = format!("{}{official}", self.official);
         self.correspondence.push(Correspondence { name, official, layout, official_shape });
         Ok(var)

@@ -162,7 +162,7 @@ impl Schedule {
     /// The file's text.
     pub fn to_json(&self) -> String {
         // Only maps with keys that are no strings, and failing writers, cannot be written; there are none here.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        serde_json::to_string_pretty(self).expect("a schedule is always JSON") + "\n"
     }
 
     /// Content hash of the file's text, which checkpoints carry.

@@ -45,8 +45,7 @@ pub struct SetFlags {
 impl SetFlags {
     /// Loads both, and refuses sets of different sizes.
     pub fn load(&self) -> Result<(ImageSet, Reference), Failure> {
-        // Both are required unless a subcommand takes their place.
-        let [images, against] = [&self.images, &self.against].map(|path| path.clone().unwrap_or_default());
+        let [images, against] = [&self.images, &self.against].map(|path| path.clone().expect("required unless a subcommand takes its place"));
         let images = self.set(&images, self.split.into(), self.limit)?;
         let reference = match Statistics::recognise(&against) {
             true => Reference::read_statistics(&against)?,
@@ -58,7 +57,7 @@ impl SetFlags {
 
     /// The model and the images of a likelihood.
     pub fn model_and_images(&self) -> Result<(PathBuf, ImageSet), Failure> {
-        let [model, against] = [&self.images, &self.against].map(|path| path.clone().unwrap_or_default());
+        let [model, against] = [&self.images, &self.against].map(|path| path.clone().expect("required unless a subcommand takes its place"));
         if Statistics::recognise(&against) {
             let failure =
                 Failure::new(format!("{} holds statistics, and likelihood needs pictures", against.display()));

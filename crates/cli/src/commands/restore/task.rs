@@ -120,7 +120,7 @@ impl TaskFlags {
                 kind: self.corruption.and_then(|name| match name {
                     CorruptionName::Heat => Some(BlurKind::Heat),
                     CorruptionName::Motion => Some(BlurKind::Motion),
-                    CorruptionName::Custom => Some(BlurKind::Custom(self.map.clone().unwrap_or_default())),
+                    CorruptionName::Custom => Some(BlurKind::Custom(self.map.clone().expect("required with --corruption custom"))),
                     CorruptionName::Blur => Some(BlurKind::Gaussian),
                     CorruptionName::Pixelation | CorruptionName::Decolourisation => None,
                 }),
