@@ -25,7 +25,7 @@ const USUAL_FACTOR: usize = 2;
 /// What the page asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RestoreRequest {
+struct RestoreForm {
     model: String,
     picture: String,
     task: RestoreTask,
@@ -77,7 +77,7 @@ impl Hole {
 
 /// `POST /api/restore`: a task.
 pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
-    let order: RestoreRequest = serde_json::from_slice(&request.body)
+    let order: RestoreForm = serde_json::from_slice(&request.body)
         .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
     if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
@@ -100,7 +100,7 @@ fn restore(
     model: &Model,
     inner: &mut dyn Denoiser,
     picture: &Picture,
-    order: &RestoreRequest,
+    order: &RestoreForm,
 ) -> Result<(), RestoreError> {
     let shape = model.path.shape();
     let task = match order.task {

@@ -27,7 +27,7 @@ const SEEDS: u64 = 1 << 53;
 /// What the page asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SampleRequest {
+struct SampleForm {
     model: String,
     samplers: Vec<String>,
     steps: usize,
@@ -37,7 +37,7 @@ struct SampleRequest {
 
 /// `POST /api/sample`: a task.
 pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
-    let order: SampleRequest = serde_json::from_slice(&request.body)
+    let order: SampleForm = serde_json::from_slice(&request.body)
         .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
     let range = |what: &str, value: usize, most: usize| match (1..=most).contains(&value) {
         true => Ok(()),

@@ -10,6 +10,8 @@ mod likelihood;
 mod on_device;
 mod open;
 mod posthoc;
+mod reverse_process;
+mod write;
 
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
@@ -19,3 +21,5 @@ pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};
 pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};
+pub use reverse_process::ReverseProcess;
+pub use write::write_images;

@@ -118,6 +118,14 @@ pub enum ModelError {
         /// What is wrong.
         problem: String,
     },
+    /// An ending that no format of images has.
+    #[error("{}: no format is called .{ending}; give a .png, .npz or .zip, or a folder", file.display())]
+    ImageFormat {
+        /// The file.
+        file: PathBuf,
+        /// Its ending.
+        ending: String,
+    },
     /// A folder that cannot be written.
     #[error("cannot write {}: {problem}; check the folder and the free space", file.display())]
     Unwritable {
