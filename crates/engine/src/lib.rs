@@ -15,6 +15,7 @@ mod error;
 pub mod examples;
 mod graph;
 pub mod hash;
+mod hint;
 pub mod op;
 pub mod optim;
 mod params;
@@ -30,6 +31,7 @@ mod views;
 
 pub use device::Device;
 pub use error::{Error, Result};
+pub use hint::Hint;
 pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Precision, Var};
 pub use params::Params;
 pub use plan::{Place, Plan};

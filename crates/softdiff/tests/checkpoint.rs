@@ -4,6 +4,7 @@ mod run_support;
 
 use run_support::failing_fs::{EFBIG, EIO, ENOSPC, FailingFs};
 use run_support::{checkpoints, checkpoints_on, folder, identity, keep, newest, optimiser, state, template};
+use softdiff::hint::Hint;
 use softdiff::checkpoint::{Better, CheckpointError, Checkpoints, Identity, Retention, Save, Writer};
 use softdiff::engine::rng::philox;
 use softdiff::run::RunLock;

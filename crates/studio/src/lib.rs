@@ -49,10 +49,10 @@ pub enum StudioError {
     #[error("cannot listen at {address}: {error}; give another --port, or --port 0 for a free one")]
     Listen { address: SocketAddr, error: std::io::Error },
     /// A thread that cannot be started.
-    #[error(transparent)]
+    #[error("{0}")]
     Thread(#[from] std::io::Error),
     /// The embedded images.
-    #[error(transparent)]
+    #[error("{0}")]
     Data(#[from] DataError),
 }
 

@@ -65,7 +65,7 @@ pub enum ConversionError {
     )]
     NotGeometric,
     /// Weights that do not fit the network.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
     /// A file that cannot be written.
     #[error("cannot write {}: {error}; check the folder and the free space", file.display())]

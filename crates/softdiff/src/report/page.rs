@@ -17,25 +17,25 @@ use softdiff_engine::Device;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The run's records.
-    #[error(transparent)]
+    #[error("{0}")]
     Records(#[from] RecordsError),
     /// The model.
-    #[error(transparent)]
+    #[error("{0}")]
     Model(#[from] ModelError),
     /// The path.
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
     /// The prior.
-    #[error(transparent)]
+    #[error("{0}")]
     Prior(#[from] PriorError),
     /// The schedule's distances.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
     /// Sampling.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// A metric.
-    #[error(transparent)]
+    #[error("{0}")]
     Metric(#[from] MetricError),
 }
 

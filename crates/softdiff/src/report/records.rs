@@ -33,13 +33,13 @@ pub struct Records {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The recipe.
-    #[error(transparent)]
+    #[error("{0}")]
     Recipe(#[from] RecipeError),
     /// The events.
-    #[error(transparent)]
+    #[error("{0}")]
     Run(#[from] RunError),
     /// The schedule.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
 }
 

@@ -83,10 +83,10 @@ pub enum ScoreError {
     #[error("FID needs the Inception network; name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)")]
     NoNetwork,
     /// Sampling.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// Measuring.
-    #[error(transparent)]
+    #[error("{0}")]
     Metric(#[from] MetricError),
 }
 
