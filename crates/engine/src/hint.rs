@@ -13,9 +13,7 @@ impl Hint for Error {
     fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
             Error::Device { hint, .. } => Some(hint.into()),
-            Error::Memory { .. } => {
-                Some("use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into())
-            }
+            Error::Memory { .. } => Some("use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into()),
             _ => None,
         }
     }

@@ -31,8 +31,8 @@ mod views;
 
 pub use device::Device;
 pub use error::{Error, Result};
-pub use hint::Hint;
 pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Precision, Var};
+pub use hint::Hint;
 pub use params::Params;
 pub use plan::{Place, Plan};
 pub use scalar::Scalar;

@@ -36,6 +36,13 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         ($($kind:ty),*) => { None$(.or_else(|| error.downcast_ref::<$kind>().map(|error| error as &dyn Hint)))* };
     }
     one_of!(
-        CheckpointError, Diverged, ExperimentError, RestoreError, RunError, Stopped, TrainError, softdiff_engine::Error
+        CheckpointError,
+        Diverged,
+        ExperimentError,
+        RestoreError,
+        RunError,
+        Stopped,
+        TrainError,
+        softdiff_engine::Error
     )
 }

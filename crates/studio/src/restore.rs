@@ -1,7 +1,7 @@
 //! Restoring an uploaded picture with a model: samples, their mean, and where they differ.
 
 use super::Studio;
-use super::http::{Request, Response};
+use super::http::{HttpRequest, HttpResponse};
 use super::jobs::Job;
 use super::sample::sheet;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use softdiff::corruption::{Boundary, Shape};
 use softdiff::image::{Picture, resize, to_unit};
 use softdiff::model::Model;
 use softdiff::recipe::SampleSection;
-use softdiff::restore::{PathEntry, RestoreError, Restoration, Task, known_pixels};
+use softdiff::restore::{PathEntry, Restoration, RestoreError, Task, known_pixels};
 use softdiff::sampler::{Denoiser, SamplerError};
 use softdiff::train::numbers;
 
@@ -76,12 +76,12 @@ impl Hole {
 }
 
 /// `POST /api/restore`: a task.
-pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
+pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
     let order: RestoreForm = serde_json::from_slice(&request.body)
-        .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
+        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
     if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
-        return Err(Response::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
+        return Err(HttpResponse::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
     }
     let picture = studio.images.get(&order.picture)?;
     let (name, place) = studio.models.place(&order.model)?;
@@ -90,8 +90,8 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         let model = models.open(&place)?;
         let numbers = numbers(model.recipe.train.precision);
         let device = models.device()?;
-        let mut denoiser = model.denoiser(device, order.samples, numbers).map_err(Response::failed)?;
-        restore(job, &model, &mut denoiser, &picture, &order).map_err(Response::failed)
+        let mut denoiser = model.denoiser(device, order.samples, numbers).map_err(HttpResponse::failed)?;
+        restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpResponse::failed)
     })
 }
 
@@ -152,7 +152,9 @@ fn restore(
         job.show(json!({ "text": format!("Warning: {problem}; {}", remedy.replace("--", "")) }));
     }
     let (noise, sampler) = (restored.observed.observation.sigma(), &model.recipe.sample.sampler);
-    job.show(json!({ "text": format!("{}; {begun}, noise {noise:.4}, {sampler} in {total} evaluations", model.stage()) }));
+    job.show(
+        json!({ "text": format!("{}; {begun}, noise {noise:.4}, {sampler} in {total} evaluations", model.stage()) }),
+    );
     Ok(())
 }
 

@@ -100,7 +100,8 @@ impl Reproduce {
         let device = self.device.open()?;
         let stop = StopRequest::install()?;
         let folder = self.out.join(experiment.name);
-        let mut host = ExperimentTerminal { experiment, folder: folder.clone(), device: device.clone(), stop: stop.clone(), json };
+        let mut host =
+            ExperimentTerminal { experiment, folder: folder.clone(), device: device.clone(), stop: stop.clone(), json };
         let tasks = Tasks::default();
         let runner = ExperimentRunner {
             experiment,

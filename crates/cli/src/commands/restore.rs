@@ -5,7 +5,7 @@ mod write;
 
 use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
-use super::pictures;
+use super::images;
 use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -95,7 +95,7 @@ impl Restore {
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
-        let picture = pictures::one(&self.picture, self.index)?;
+        let picture = images::one(&self.picture, self.index)?;
         let found = Shape::new(picture.height, picture.width, picture.channels);
         let task = self.task.task(&model, found, self.degrade)?;
         let sampler = section.sampler.clone();
@@ -108,7 +108,7 @@ impl Restore {
             .batch(self.batch);
         let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
         let truth = match &self.truth {
-            Some(file) => Some(restore::fitted(&pictures::one(file, 0)?, model.path.shape())?),
+            Some(file) => Some(restore::fitted(&images::one(file, 0)?, model.path.shape())?),
             None => observed.truth.clone(),
         };
         let device = self.device.open()?;
@@ -136,10 +136,7 @@ impl Restore {
         let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
         let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
         eprintln!("{}{level}{boundary}, by {} at {}", seen.task, model.name, model.stage());
-        eprintln!(
-            "noise {noise:.4}{}",
-            if seen.noise_estimated { ", estimated from the picture" } else { "" }
-        );
+        eprintln!("noise {noise:.4}{}", if seen.noise_estimated { ", estimated from the picture" } else { "" });
         eprintln!("entered at t = {start:.3}, {sampler} in {steps} steps, {seconds:.1} s on {device}");
         if let Some(scores) = scores {
             eprint!("{}", write::table(&scores));

@@ -2,7 +2,7 @@
 
 use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
-use super::pictures::{self, Pictures};
+use super::images::{self, LoadedImages};
 use super::seeds::Seeds;
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
@@ -174,11 +174,11 @@ fn film_format(path: &Path) -> Result<FilmFormat, Failure> {
 }
 
 /// The pictures to begin with.
-fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<Pictures, Failure> {
+fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<LoadedImages, Failure> {
     if !(at > 0.0 && at <= 1.0) {
         return Err(Failure::new(format!("--begin-at is {at}")).hint("give a time above 0 and up to 1, such as 0.5"));
     }
-    let pictures = pictures::load(data, MOST_BEGINNINGS)?;
+    let pictures = images::load(data, MOST_BEGINNINGS)?;
     if pictures.shape != shape {
         let failure =
             Failure::new(format!("{} has pictures of {}, the model makes {shape}", data.display(), pictures.shape));

@@ -51,12 +51,12 @@ pub struct Variant {
     /// What differs from the base recipe, as `--set` takes it.
     pub sets: &'static [&'static str],
     /// How it is sampled; none where only its schedule is wanted, and then it is not trained.
-    pub settings: &'static [Setting],
+    pub settings: &'static [SamplerSetting],
 }
 
 /// A sampler and its steps.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub struct SamplerSetting {
     /// The sampler.
     pub sampler: &'static str,
     /// Steps for the quickstart's small images.
@@ -95,7 +95,10 @@ impl Experiment {
     pub fn find(name: &str) -> Result<&'static Experiment, UnknownExperiment> {
         let names = EXPERIMENTS.iter().map(|experiment| experiment.name);
         let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
-        found.ok_or_else(|| UnknownExperiment { name: name.to_owned(), hint: softdiff_engine::suggest::hint(name, names) })
+        found.ok_or_else(|| UnknownExperiment {
+            name: name.to_owned(),
+            hint: softdiff_engine::suggest::hint(name, names),
+        })
     }
 
     /// Whether its models are trained, and not only scheduled.

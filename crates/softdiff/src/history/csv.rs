@@ -1,7 +1,7 @@
 //! Tables as CSV (RFC 4180, lines ended by a newline alone): empty where there is no number.
 
 use super::History;
-use crate::metrics::{StoredEvaluations, Made};
+use crate::metrics::{Made, StoredEvaluations};
 use crate::run::{Event, EventKind};
 
 /// One row per `step` event: step, seconds trained, images seen, loss, rate, norm, and the loss by bin of t.

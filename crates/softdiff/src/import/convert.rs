@@ -2,7 +2,7 @@
 
 use super::score_sde::{Adam, Moments, NoiseLevels, Tensor};
 use super::{ScoreSdeCheckpoint, TrainingFile, write_safetensors};
-use crate::network::{Correspondence, UnknownNetwork, UNetConfig};
+use crate::network::{Correspondence, UNetConfig, UnknownNetwork};
 use softdiff_engine::{Params, atomic_file};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -15,13 +15,7 @@ use std::path::Path;
 const LARGEST_GRID: usize = 4096;
 
 /// Writes images to `out`, whose ending decides the format: a grid (`.png`), an archive (`.npz`, `.zip`), or a folder.
-pub fn write_images(
-    out: &Path,
-    shape: Shape,
-    images: &[f64],
-    seeds: &[u64],
-    made: &Made,
-) -> Result<(), ModelError> {
+pub fn write_images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Made) -> Result<(), ModelError> {
     let bytes = made.quantise.bytes(images);
     let Shape { height, width, channels } = shape;
     match out.extension().and_then(|e| e.to_str()) {
@@ -48,9 +42,7 @@ pub fn write_images(
             };
             atomic_file::write(out, write).map_err(|error| unwritable(out, error))
         }
-        Some(other) if !out.is_dir() => {
-            Err(ModelError::ImageFormat { file: out.into(), ending: other.into() })
-        }
+        Some(other) if !out.is_dir() => Err(ModelError::ImageFormat { file: out.into(), ending: other.into() }),
         _ => {
             std::fs::create_dir_all(out).map_err(|error| unwritable(out, error))?;
             for (picture, seed) in bytes.chunks_exact(shape.len()).zip(seeds) {

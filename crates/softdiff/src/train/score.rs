@@ -101,7 +101,8 @@ impl<'a> Scorer<'a> {
         let dataset = &prepared.dataset;
         let distance = match (checkpoint.metric.as_str(), network) {
             ("sliced-wasserstein", _) => {
-                let reference = dataset.pixels()[..checkpoint.images.min(dataset.len()) * dataset.picture_size()].to_vec();
+                let reference =
+                    dataset.pixels()[..checkpoint.images.min(dataset.len()) * dataset.picture_size()].to_vec();
                 Distance::SlicedWasserstein { reference, directions: DIRECTIONS }
             }
             ("fid", Some(network)) => {

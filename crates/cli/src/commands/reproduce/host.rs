@@ -28,11 +28,7 @@ impl ExperimentTerminal {
     }
 
     /// Writes the tables and the page; gives the names of all files.
-    pub fn publish(
-        &self,
-        runner: &ExperimentRunner<'_>,
-        results: &ExperimentResults,
-    ) -> Result<Vec<String>, Failure> {
+    pub fn publish(&self, runner: &ExperimentRunner<'_>, results: &ExperimentResults) -> Result<Vec<String>, Failure> {
         let page = page::make(self.experiment, &runner.models, results, &self.folder)?;
         let files = [
             ("results.md", table::markdown(self.experiment, results)),

@@ -169,7 +169,15 @@ mod tests {
         };
         let rows = vec![row(10, 0.3, ""), row(30, 0.2, "1.85, \"best\""), row(90, 0.202, "")];
         let metric = "sliced-wasserstein".into();
-        ExperimentResults { experiment: "x".into(), steps: 10, batch: 32, samples: 64, metric, rows, ..ExperimentResults::default() }
+        ExperimentResults {
+            experiment: "x".into(),
+            steps: 10,
+            batch: 32,
+            samples: 64,
+            metric,
+            rows,
+            ..ExperimentResults::default()
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What happened to a picture, as it is typed.
 
-use crate::commands::pictures;
+use crate::commands::images;
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::{Boundary, Direction, Shape};
@@ -97,7 +97,7 @@ impl TaskFlags {
         let shape = model.path.shape();
         let known = match &self.mask {
             Some(file) => {
-                let mask = restore::fitted(&pictures::one(file, 0)?, Shape { channels: 1, ..shape })?;
+                let mask = restore::fitted(&images::one(file, 0)?, Shape { channels: 1, ..shape })?;
                 Some(restore::known_pixels(&mask, &file.display().to_string())?)
             }
             None => None,

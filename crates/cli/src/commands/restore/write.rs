@@ -25,12 +25,7 @@ pub fn table(scores: &RestorationScores) -> String {
 }
 
 /// Writes all pictures into a folder; gives their names.
-pub fn files(
-    out: &Path,
-    restored: &Restored,
-    truth: Option<&[f64]>,
-    seeds: &[u64],
-) -> Result<Vec<String>, Failure> {
+pub fn files(out: &Path, restored: &Restored, truth: Option<&[f64]>, seeds: &[u64]) -> Result<Vec<String>, Failure> {
     std::fs::create_dir_all(out).map_err(|error| {
         Failure::new(format!("cannot make {}: {error}", out.display())).hint("check the folder and its permissions")
     })?;

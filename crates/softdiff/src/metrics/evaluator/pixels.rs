@@ -2,7 +2,9 @@
 
 use super::Evaluator;
 use crate::data::Dataset;
-use crate::metrics::{Evaluation, Measured, Metric, MetricError, memorisation, nearest, psnr, sliced_wasserstein, ssim};
+use crate::metrics::{
+    Evaluation, Measured, Metric, MetricError, memorisation, nearest, psnr, sliced_wasserstein, ssim,
+};
 
 /// What equal images count for in a mean of PSNR, whose true value is infinite.
 const PSNR_OF_EQUALS: f64 = 100.0;
