@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 mod http;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(request) = http::Request::read(&mut &bytes[..], &|_| None) {
+    if let Ok(request) = http::HttpRequest::read(&mut &bytes[..], &|_| None) {
         assert!(request.body.len() <= http::LARGEST_BODY && request.body.len() <= bytes.len());
         assert!(!request.path.chars().any(char::is_control));
     }

@@ -10,7 +10,7 @@ mod diagnostics;
 mod progress;
 
 use clap::{CommandFactory, Parser};
-use output::Voice;
+use output::Verbosity;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -27,9 +27,9 @@ Begin with: softdiff quickstart";
 /// Train, schedule, sample and evaluate diffusion models over any linear corruption.
 #[derive(Parser)]
 #[command(name = "softdiff", version, arg_required_else_help = true, after_help = CODES)]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
-    command: commands::Command,
+    command: commands::CliCommand,
     /// Print one JSON object on standard output instead of text, also about a failure.
     #[arg(long, global = true)]
     json: bool,
@@ -43,11 +43,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
-    let Arguments { command, json, quiet, verbose } = Arguments::parse();
-    output::set_voice(match (quiet, verbose) {
-        (true, _) => Voice::Quiet,
-        (_, true) => Voice::Verbose,
-        _ => Voice::Usual,
+    let CommandLine { command, json, quiet, verbose } = CommandLine::parse();
+    output::set_verbosity(match (quiet, verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Usual,
     });
     let code = match command.run(json) {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,9 +60,9 @@ fn main() -> ExitCode {
     code
 }
 
-/// The whole command line, for those who describe it.
+/// The whole command line, for those who completions it.
 fn arguments() -> clap::Command {
-    Arguments::command()
+    CommandLine::command()
 }
 
 /// The most memory that this process had, where the system tells.

@@ -23,7 +23,7 @@ macro_rules! eprint {
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Voice {
+pub enum Verbosity {
     /// Errors and warnings.
     Quiet,
     /// What was done, and how far it is.
@@ -33,21 +33,21 @@ pub enum Voice {
 }
 
 /// Set once, before anything is said.
-static VOICE: AtomicU8 = AtomicU8::new(Voice::Usual as u8);
+static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Usual as u8);
 
 /// Chooses how much is said.
-pub fn set_voice(voice: Voice) {
-    VOICE.store(voice as u8, Ordering::Relaxed);
+pub fn set_verbosity(verbosity: Verbosity) {
+    VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
 }
 
 /// Whether only errors and warnings are wanted.
 pub fn is_quiet() -> bool {
-    VOICE.load(Ordering::Relaxed) == Voice::Quiet as u8
+    VERBOSITY.load(Ordering::Relaxed) == Verbosity::Quiet as u8
 }
 
 /// Whether all there is to know is wanted.
 pub fn is_verbose() -> bool {
-    VOICE.load(Ordering::Relaxed) == Voice::Verbose as u8
+    VERBOSITY.load(Ordering::Relaxed) == Verbosity::Verbose as u8
 }
 
 /// Writes data. A closed pipe ends the program in good order: whoever read it has enough.

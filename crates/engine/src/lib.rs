@@ -15,6 +15,7 @@ mod error;
 mod fold;
 mod graph;
 pub mod hash;
+mod hint;
 pub mod op;
 #[doc(hidden)]
 pub mod op_cases;
@@ -33,6 +34,7 @@ mod tensors;
 pub use device::Device;
 pub use error::{Error, Result};
 pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Storage, Var};
+pub use hint::Hint;
 pub use params::Params;
 pub use plan::{Place, Plan};
 pub use precision::Precision;

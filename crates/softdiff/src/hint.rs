@@ -2,17 +2,17 @@
 
 use crate::checkpoint::CheckpointError;
 use crate::experiment::ExperimentError;
-use crate::model::ModelError;
 use crate::recipe::RecipeError;
 use crate::restore::RestoreError;
 use crate::run::{Diverged, RunError, Stopped};
-use crate::train::{PrepareError, TrainError};
-use std::borrow::Cow;
+use crate::train::TrainError;
 use std::error::Error;
 
-/// An error and its causes, those that a transparent error hides among them.
+pub use softdiff_engine::Hint;
+
+/// An error and its causes.
 pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(inner(error)), |&error| error.source().map(inner))
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 /// What is wrong, and what to do about it: the hint of the error or of one of its causes, else the end of a message such as
@@ -20,62 +20,29 @@ pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a 
 pub fn explain(error: &(dyn Error + 'static)) -> (String, Option<String>) {
     let message = error.to_string();
     // The message about a recipe brings its places and hints.
-    if inner(error).is::<RecipeError>() {
+    if causes(error).any(|cause| cause.is::<RecipeError>()) {
         return (message, None);
     }
-    match (causes(error).find_map(known_hint), message.rsplit_once("; ")) {
+    let hint = causes(error).filter_map(as_hint).find_map(|hint| hint.hint().map(|hint| hint.into_owned()));
+    match (hint, message.rsplit_once("; ")) {
         (None, Some((problem, remedy))) => (problem.into(), Some(remedy.into())),
         (hint, _) => (message, hint),
     }
 }
 
-/// The error inside one that only passes it on, and so hides it from its list of sources.
-fn inner<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    if let Some(inner) = error.downcast_ref().and_then(ExperimentError::inner) {
-        return self::inner(inner);
+/// The error as one that knows its remedy. Every type that implements [`Hint`] is in this list.
+fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
+    macro_rules! one_of {
+        ($($kind:ty),*) => { None$(.or_else(|| error.downcast_ref::<$kind>().map(|error| error as &dyn Hint)))* };
     }
-    match error.downcast_ref() {
-        Some(known) if TrainError::hint(known).is_some() => return known,
-        Some(TrainError::Stopped(inner)) => return inner,
-        Some(TrainError::Diverged(inner)) => return inner,
-        Some(TrainError::Checkpoint(inner)) => return inner,
-        Some(TrainError::Run(inner)) => return inner,
-        Some(TrainError::Engine(inner)) => return inner,
-        _ => {}
-    }
-    match error.downcast_ref() {
-        Some(ModelError::Recipe(inner)) => return inner,
-        Some(ModelError::Checkpoint(inner)) => return inner,
-        Some(ModelError::Engine(inner)) => return inner,
-        _ => {}
-    }
-    match error.downcast_ref() {
-        Some(PrepareError::Run(inner)) => inner,
-        _ => error,
-    }
-}
-
-fn known_hint(error: &(dyn Error + 'static)) -> Option<String> {
-    let checkpoint = error.downcast_ref().and_then(CheckpointError::hint);
-    let run = || error.downcast_ref().and_then(RunError::hint);
-    let diverged = || error.downcast_ref().map(Diverged::hint);
-    let stopped = || error.downcast_ref().map(Stopped::hint);
-    let train = || error.downcast_ref().and_then(TrainError::hint);
-    let restore = || error.downcast_ref().and_then(RestoreError::hint).map(Cow::into_owned);
-    let experiment = || error.downcast_ref().and_then(ExperimentError::hint).map(Cow::into_owned);
-    let device = || match error.downcast_ref() {
-        Some(softdiff_engine::Error::Device { hint, .. }) => Some(hint.clone()),
-        Some(softdiff_engine::Error::Memory { .. }) => {
-            Some("use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into())
-        }
-        _ => None,
-    };
-    checkpoint
-        .or_else(run)
-        .or_else(diverged)
-        .or_else(stopped)
-        .or_else(train)
-        .or_else(restore)
-        .or_else(experiment)
-        .or_else(device)
+    one_of!(
+        CheckpointError,
+        Diverged,
+        ExperimentError,
+        RestoreError,
+        RunError,
+        Stopped,
+        TrainError,
+        softdiff_engine::Error
+    )
 }

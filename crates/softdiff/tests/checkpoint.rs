@@ -6,6 +6,7 @@ use run_support::failing_fs::{EFBIG, EIO, ENOSPC, FailingFs};
 use run_support::{checkpoints, checkpoints_on, folder, identity, keep, newest, optimiser, state, template};
 use softdiff::checkpoint::{Better, CheckpointError, Checkpoints, Identity, Retention, Save, Writer};
 use softdiff::engine::rng::philox;
+use softdiff::hint::Hint;
 use softdiff::run::RunLock;
 use softdiff::run::fs::{Disk, Fs};
 use std::collections::{BTreeMap, BTreeSet};

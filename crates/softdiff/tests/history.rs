@@ -3,6 +3,7 @@
 mod run_support;
 
 use run_support::folder;
+use softdiff::hint::Hint;
 use softdiff::history::{History, evaluations_csv, event_file_name, steps_csv, tensorboard};
 use softdiff::run::RunFolder;
 use std::fs;

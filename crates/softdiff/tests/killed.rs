@@ -6,6 +6,7 @@ mod run_support;
 use run_support::child::{folder_of_child, signal, spawn};
 use run_support::{checkpoints, folder, newest, state};
 use softdiff::engine::rng::philox;
+use softdiff::hint::Hint;
 use softdiff::run::fs::{Disk, Fs};
 use softdiff::run::{RunFolder, StopRequest};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use softdiff::data::Dataset;
 use softdiff::engine::Device;
 use softdiff::inception::FEATURES;
-use softdiff::metrics::{Evaluator, ImageSet, Metric, MetricError, Statistics, fid, polynomial_mmd2, prdc};
+use softdiff::metrics::{Evaluator, FeatureStatistics, ImageSet, Metric, MetricError, fid, polynomial_mmd2, prdc};
 
 /// Generated and real features, and what other software says of them.
 fn golden() -> (Vec<f32>, Vec<f32>, Vec<u8>, Value) {
@@ -20,7 +20,7 @@ fn golden() -> (Vec<f32>, Vec<f32>, Vec<u8>, Value) {
 #[test]
 fn fid_equals_pytorch_fid_and_torch_fidelity() {
     let (generated, real, _, expected) = golden();
-    let [generated, real] = [generated, real].map(|set| Statistics::of(&set, FEATURES).unwrap());
+    let [generated, real] = [generated, real].map(|set| FeatureStatistics::of(&set, FEATURES).unwrap());
     let found = fid(&generated, &real).unwrap();
     let exact = expected["fid_exact"]["total"].as_f64().unwrap();
     assert!((found - exact).abs() < 1e-7, "{found} against the exact {exact}");
@@ -67,18 +67,18 @@ fn precision_and_recall_equal_torch_fidelity_exactly() {
 #[test]
 fn statistics_are_read_as_they_were_written() {
     let features: Vec<f32> = (0..200).map(|i| (i * 7 % 13) as f32).collect();
-    let statistics = Statistics::of(&features, 4).unwrap();
-    let note = softdiff::metrics::Note { count: 50, preset: "p".into(), ..Default::default() };
+    let statistics = FeatureStatistics::of(&features, 4).unwrap();
+    let note = softdiff::metrics::StatisticsNote { count: 50, preset: "p".into(), ..Default::default() };
     let path = std::env::temp_dir().join(format!("softdiff-statistics-{}.npz", std::process::id()));
     statistics.write(&mut std::fs::File::create(&path).unwrap(), &note).unwrap();
-    assert!(Statistics::recognise(&path) && !Statistics::recognise(&common::golden("README.md")));
-    let (read, found) = Statistics::read(&path).unwrap();
+    assert!(FeatureStatistics::recognise(&path) && !FeatureStatistics::recognise(&common::golden("README.md")));
+    let (read, found) = FeatureStatistics::read(&path).unwrap();
     assert_eq!((found, read.count()), (Some(note), 50));
     let ((mean, covariance), (other, second)) = (statistics.moments().unwrap(), read.moments().unwrap());
     assert_eq!(mean, other);
     assert!(covariance.largest_difference(&second) < 1e-12);
     std::fs::write(&path, b"PK\x05\x06").unwrap();
-    assert!(Statistics::read(&path).err().unwrap().to_string().contains("mu and sigma"));
+    assert!(FeatureStatistics::read(&path).err().unwrap().to_string().contains("mu and sigma"));
     std::fs::remove_file(path).unwrap();
 }
 

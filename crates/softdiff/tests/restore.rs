@@ -8,7 +8,7 @@ use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::random::Stream;
 use softdiff::restore::{
-    Conditioned, Observation, PathEntry, PathMatch, PosteriorSampler, Spread, blur_deviation, noise_deviation,
+    Conditioned, ImageCovariance, Observation, PathEntry, PathMatch, PosteriorSampler, blur_deviation, noise_deviation,
 };
 use softdiff::sampler::{Ending, GaussianPart, Heun, Oracle, Sampler, Sampling, sample};
 
@@ -20,7 +20,12 @@ fn blur_path(shape: Shape) -> Path {
     Path::two_stage(blur, vec![0.01, 0.4, 0.9, 1.8, 6.0], Interpolation::MonotoneCubic).unwrap()
 }
 
-fn restoration<'a>(path: &'a Path, prior: &'a Prior, entry: PathEntry, spread: &'a Spread) -> PosteriorSampler<'a> {
+fn restoration<'a>(
+    path: &'a Path,
+    prior: &'a Prior,
+    entry: PathEntry,
+    spread: &'a ImageCovariance,
+) -> PosteriorSampler<'a> {
     PosteriorSampler { path, prior, sampler: &Heun, steps: 60, entry, spread: Some(spread), batch: 64 }
 }
 
@@ -49,14 +54,14 @@ fn white(path: &Path) -> Oracle<'_> {
 }
 
 /// Images whose power falls as 1/k^2, as that of photographs, and their covariance.
-fn photographs(shape: Shape) -> (Spread, Matrix) {
+fn photographs(shape: Shape) -> (ImageCovariance, Matrix) {
     let power = |f: usize| 0.3 / (0.5 + ((f / shape.width).pow(2) + (f % shape.width).pow(2)) as f64);
     let powers: Vec<f64> = (0..shape.pixels()).map(power).collect();
     let (rows, cols) = (cosine_basis(shape.height), cosine_basis(shape.width));
     let scaled = Matrix::from_fn(shape.len(), shape.len(), |f, i| {
         powers[f].sqrt() * rows[(f / shape.width, i / shape.width)] * cols[(f % shape.width, i % shape.width)]
     });
-    (Spread::of_powers(shape, &powers), scaled.transposed_times(&scaled))
+    (ImageCovariance::of_powers(shape, &powers), scaled.transposed_times(&scaled))
 }
 
 fn gaussian<'a>(path: &'a Path, mean: &[f64], covariance: &Matrix) -> Oracle<'a> {
@@ -151,7 +156,7 @@ fn a_centred_path_is_entered_at_the_brightness_of_its_images() {
     let restored = |path: Path, unit: f64, values: Vec<f64>, mean: Vec<f64>| {
         let covariance = covariance.combined(unit * unit, &covariance, 0.0);
         let powers: Vec<f64> = (0..SHAPE.len()).map(|f| unit * unit * power(f)).collect();
-        let spread = Spread::of_powers(SHAPE, &powers);
+        let spread = ImageCovariance::of_powers(SHAPE, &powers);
         let seen = Observation::new(SHAPE, LinearMap::Identity, unit * 0.3, values).unwrap();
         let entry = PathMatch::find(&path, &seen).unwrap().entry();
         assert!(matches!(entry, PathEntry::At { scale, .. } if scale < 0.9), "{entry:?}");
@@ -189,7 +194,7 @@ fn restoring_images_like_photographs_comes_near_the_best_possible() {
     ] {
         let entry = PathMatch::find(&path, &seen).unwrap().entry();
         assert_eq!(entry == PathEntry::Beginning, name == "inpaint");
-        let spread = Spread::fitting(&seen).unwrap();
+        let spread = ImageCovariance::fitting(&seen).unwrap();
         let restoration = PosteriorSampler { steps: 40, ..restoration(&path, &prior, entry, &spread) };
         let restored = restoration.run(&mut oracle, &seen, &seeds, &mut |_, _| {}).unwrap();
         let best = posterior(&mean, &covariance, &seen).0;
@@ -208,7 +213,7 @@ fn an_image_depends_on_its_own_seed_alone() {
     let path = blur_path(SHAPE);
     let prior = Prior::noise(&path).unwrap();
     let seen = Observation::on_path(&path, 0.5, 0.01, white_mean()).unwrap();
-    let spread = Spread::white(VARIANCE).unwrap();
+    let spread = ImageCovariance::white(VARIANCE).unwrap();
     let run = |seeds: &[u64], batch: usize| {
         let at = PathEntry::At { t: 0.5, scale: 1.0 };
         let restoration = PosteriorSampler { batch, ..restoration(&path, &prior, at, &spread) };
@@ -224,7 +229,7 @@ fn without_a_correction_the_path_is_walked_back_from_the_observation() {
     let path = blur_path(SHAPE);
     let prior = Prior::noise(&path).unwrap();
     let seen = Observation::on_path(&path, 0.5, 0.1, white_mean()).unwrap();
-    let (at, spread) = (PathEntry::At { t: 0.5, scale: 1.0 }, Spread::white(VARIANCE).unwrap());
+    let (at, spread) = (PathEntry::At { t: 0.5, scale: 1.0 }, ImageCovariance::white(VARIANCE).unwrap());
     let plain = PosteriorSampler { spread: None, ..restoration(&path, &prior, at, &spread) };
     let restored = plain.run(&mut white(&path), &seen, &[1, 2], &mut |_, _| {}).unwrap();
     // The observation has the path's noise already, so that a deterministic sampler gives one image.

@@ -5,6 +5,7 @@ mod run_support;
 use run_support::child::{folder_of_child, spawn};
 use run_support::failing_fs::{ENOSPC, FailingFs};
 use run_support::folder;
+use softdiff::hint::Hint;
 use softdiff::recipe::Recipe;
 use softdiff::run::fs::{Disk, Fs, publish};
 use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, Session};

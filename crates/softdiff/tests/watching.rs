@@ -4,7 +4,7 @@ mod run_support;
 
 use run_support::folder;
 use softdiff::run::{Event, EventKind, Follower, News, Presence, RunFolder};
-use softdiff::watch::{State, Watch};
+use softdiff::watch::{RunState, Watch};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::time::Duration;
@@ -126,7 +126,7 @@ fn a_run_is_watched_from_its_beginning_to_its_end() {
     let mut watch = Watch::new(&run);
     let mut look = |second: u64| watch.look(Duration::from_secs(second)).unwrap();
     let first = look(0);
-    assert_eq!((first.state, first.step, first.steps, first.throughput), (State::Preparing, 0, None, None));
+    assert_eq!((first.state, first.step, first.steps, first.throughput), (RunState::Preparing, 0, None, None));
     append(&run, &(line(&started(40)) + &line(&step(10, 3.0))));
     look(10);
     append(&run, &line(&step(20, 2.0)));
@@ -136,7 +136,7 @@ fn a_run_is_watched_from_its_beginning_to_its_end() {
     };
     append(&run, &(evaluation(10, 7.0) + &evaluation(20, 8.0)));
     let now = look(15);
-    assert_eq!((now.state, now.step, now.steps, now.images_seen), (State::Training, 20, Some(40), 80));
+    assert_eq!((now.state, now.step, now.steps, now.images_seen), (RunState::Training, 20, Some(40), 80));
     let throughput = now.throughput.unwrap();
     assert_eq!((throughput.steps_per_second, throughput.images_per_second), (2.0, 8.0));
     assert_eq!(now.seconds_left, Some(10.0));
@@ -148,9 +148,9 @@ fn a_run_is_watched_from_its_beginning_to_its_end() {
     append(&run, &line(&Event { step: 20, kind: stopped }));
     drop(lock);
     let now = look(16);
-    assert_eq!((now.state, now.seconds_left, now.memory), (State::Stopped("SIGTERM".into()), None, None));
+    assert_eq!((now.state, now.seconds_left, now.memory), (RunState::Stopped("SIGTERM".into()), None, None));
     fs::write(run.events(), line(&started(40)) + &line(&step(40, 1.0))).unwrap();
     let now = look(17);
-    assert!(now.state == State::Finished && now.evaluations.is_empty() && now.state.is_over());
+    assert!(now.state == RunState::Finished && now.evaluations.is_empty() && now.state.is_over());
     assert_eq!(watch.losses(), [(40, 1.0)]);
 }

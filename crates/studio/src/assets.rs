@@ -1,6 +1,6 @@
 //! The page's own files, which are part of the program.
 
-use super::http::Response;
+use super::http::HttpResponse;
 
 const SCRIPT: &str = "text/javascript";
 
@@ -19,6 +19,6 @@ const FILES: [(&str, &str, &str); 10] = [
 ];
 
 /// The file at an address.
-pub fn find(path: &str) -> Option<Response> {
-    FILES.iter().find(|(address, ..)| *address == path).map(|(_, kind, text)| Response::new(kind, *text))
+pub fn find(path: &str) -> Option<HttpResponse> {
+    FILES.iter().find(|(address, ..)| *address == path).map(|(_, kind, text)| HttpResponse::new(kind, *text))
 }

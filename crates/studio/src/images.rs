@@ -1,6 +1,6 @@
 //! Images to work on: a few of the embedded Fashion-MNIST, and what was uploaded, in memory only.
 
-use super::http::{PATIENCE, Response, Status};
+use super::http::{HttpResponse, HttpStatus, PATIENCE};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use softdiff::data::{DataError, LoadOptions, Source};
@@ -49,19 +49,22 @@ impl UploadedImages {
     }
 
     /// The picture of that name.
-    pub fn get(&self, id: &str) -> Result<Arc<Picture>, Response> {
+    pub fn get(&self, id: &str) -> Result<Arc<Picture>, HttpResponse> {
         let sample = id.strip_prefix("sample-").and_then(|index| index.parse::<usize>().ok());
         if let Some(picture) = sample.and_then(|index| self.samples.get(index)) {
             return Ok(picture.clone());
         }
         let uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
         let found = uploads.kept.iter().find(|(name, _)| name == id).map(|(_, picture)| picture.clone());
-        found.ok_or_else(|| Response::problem(Status::Missing, "this picture is not here any more", "upload it again"))
+        found.ok_or_else(|| {
+            HttpResponse::problem(HttpStatus::Missing, "this picture is not here any more", "upload it again")
+        })
     }
 
     /// Takes an upload: PNG, JPEG or WebP.
-    pub fn upload(&self, bytes: &[u8]) -> Result<Value, Response> {
-        let refuse = |problem: String| Response::problem(Status::Impossible, problem, "give a PNG, JPEG or WebP file");
+    pub fn upload(&self, bytes: &[u8]) -> Result<Value, HttpResponse> {
+        let refuse =
+            |problem: String| HttpResponse::problem(HttpStatus::Impossible, problem, "give a PNG, JPEG or WebP file");
         if !matches!(Format::recognise(bytes), Some(Format::Png | Format::Jpeg | Format::WebP)) {
             return Err(refuse("this is no picture of a known kind".into()));
         }
@@ -81,13 +84,17 @@ impl UploadedImages {
     }
 
     /// Waits until fewer pictures are being decoded.
-    fn take_turn(&self) -> Result<Turn<'_>, Response> {
+    fn take_turn(&self) -> Result<Turn<'_>, HttpResponse> {
         let decoding = self.decoding.0.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |decoding: &mut usize| *decoding >= DECODING;
         let waited = self.decoding.1.wait_timeout_while(decoding, PATIENCE, full);
         let (mut decoding, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         if outcome.timed_out() {
-            return Err(Response::problem(Status::TooMany, "too many uploads at once", "try again in a moment"));
+            return Err(HttpResponse::problem(
+                HttpStatus::TooMany,
+                "too many uploads at once",
+                "try again in a moment",
+            ));
         }
         *decoding += 1;
         Ok(Turn(&self.decoding))

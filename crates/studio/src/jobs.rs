@@ -1,6 +1,6 @@
 //! Long tasks: a short queue, one at a time, each of which can be looked at and stopped.
 
-use super::http::{Response, Status};
+use super::http::{HttpResponse, HttpStatus};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ const LARGEST: usize = 64 << 20;
 /// Most bytes of pictures in one answer.
 const ANSWER: usize = 4 << 20;
 
-type JobFunction = Box<dyn FnOnce(&Job) -> Result<(), Response> + Send>;
+type JobFunction = Box<dyn FnOnce(&Job) -> Result<(), HttpResponse> + Send>;
 
 /// A task as seen from outside.
 pub struct Job {
@@ -34,7 +34,7 @@ struct JobProgress {
     total: usize,
     frames: Vec<(usize, Value)>,
     bytes: usize,
-    problem: Option<Response>,
+    problem: Option<HttpResponse>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Job {
         if !self.is_cancelled() {
             held(&self.progress).state = JobState::Running;
             let panicked =
-                |_| Err(Response::problem(Status::Failed, "something went wrong here", "tell us what you did"));
+                |_| Err(HttpResponse::problem(HttpStatus::Failed, "something went wrong here", "tell us what you did"));
             let outcome = catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(panicked);
             let mut progress = held(&self.progress);
             (progress.state, progress.problem) = match outcome {
@@ -105,7 +105,7 @@ impl Job {
             JobState::Failed => "failed",
             JobState::Cancelled => "cancelled",
         };
-        let problem = progress.problem.as_ref().map(Response::facts);
+        let problem = progress.problem.as_ref().map(HttpResponse::facts);
         json!({
             "id": self.id, "title": self.title, "state": state, "done": progress.done, "total": progress.total,
             "next": since.saturating_add(frames.len()), "more": since + frames.len() < progress.frames.len(),
@@ -155,13 +155,13 @@ impl Jobs {
     pub fn submit(
         &self,
         title: String,
-        work: impl FnOnce(&Job) -> Result<(), Response> + Send + 'static,
-    ) -> Result<Value, Response> {
+        work: impl FnOnce(&Job) -> Result<(), HttpResponse> + Send + 'static,
+    ) -> Result<Value, HttpResponse> {
         let mut line = held(&self.line.0);
         line.waiting.retain(|job| !job.is_cancelled());
         if line.waiting.len() >= WAITING {
             let problem = format!("{WAITING} tasks are waiting already");
-            return Err(Response::problem(Status::TooMany, problem, "wait for one of them, or stop one"));
+            return Err(HttpResponse::problem(HttpStatus::TooMany, problem, "wait for one of them, or stop one"));
         }
         line.last += 1;
         let work: Mutex<Option<JobFunction>> = Mutex::new(Some(Box::new(work)));
@@ -177,12 +177,12 @@ impl Jobs {
     }
 
     /// How one is doing, with what it showed after the first `since`.
-    pub fn look(&self, id: &str, since: usize) -> Result<Value, Response> {
+    pub fn look(&self, id: &str, since: usize) -> Result<Value, HttpResponse> {
         Ok(self.find(id)?.facts(since))
     }
 
     /// Asks one to stop.
-    pub fn cancel(&self, id: &str) -> Result<Value, Response> {
+    pub fn cancel(&self, id: &str) -> Result<Value, HttpResponse> {
         let job = self.find(id)?;
         job.cancelled.store(true, Ordering::Relaxed);
         let mut progress = held(&job.progress);
@@ -192,10 +192,12 @@ impl Jobs {
         Ok(json!({ "id": job.id }))
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Job>, Response> {
+    fn find(&self, id: &str) -> Result<Arc<Job>, HttpResponse> {
         let line = held(&self.line.0);
         let found = line.all.iter().find(|job| id.parse() == Ok(job.id)).cloned();
-        found.ok_or_else(|| Response::problem(Status::Missing, "this task is not here any more", "start it again"))
+        found.ok_or_else(|| {
+            HttpResponse::problem(HttpStatus::Missing, "this task is not here any more", "start it again")
+        })
     }
 }
 

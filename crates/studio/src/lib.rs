@@ -18,7 +18,7 @@ mod runs;
 mod sample;
 mod schedule;
 
-use guard::Guard;
+use guard::AccessGuard;
 use images::UploadedImages;
 use jobs::Jobs;
 use models::Models;
@@ -49,10 +49,10 @@ pub enum StudioError {
     #[error("cannot listen at {address}: {error}; give another --port, or --port 0 for a free one")]
     Listen { address: SocketAddr, error: std::io::Error },
     /// A thread that cannot be started.
-    #[error(transparent)]
+    #[error("{0}")]
     Thread(#[from] std::io::Error),
     /// The embedded images.
-    #[error(transparent)]
+    #[error("{0}")]
     Data(#[from] DataError),
 }
 
@@ -63,7 +63,7 @@ pub fn serve(address: SocketAddr, options: StudioOptions) -> Result<String, Stud
         return Err(StudioError::NoFolder(model.clone()));
     }
     let listener = TcpListener::bind(address).map_err(|error| StudioError::Listen { address, error })?;
-    let guard = Guard::new(listener.local_addr()?);
+    let guard = AccessGuard::new(listener.local_addr()?);
     let url = guard.url();
     http::serve(listener, Arc::new(Studio::new(guard, options)?))?;
     Ok(url)
@@ -71,7 +71,7 @@ pub fn serve(address: SocketAddr, options: StudioOptions) -> Result<String, Stud
 
 /// Everything that answers need.
 struct Studio {
-    guard: Guard,
+    guard: AccessGuard,
     images: UploadedImages,
     scenes: corrupt::Scenes,
     models: Models,
@@ -80,7 +80,7 @@ struct Studio {
 }
 
 impl Studio {
-    fn new(guard: Guard, options: StudioOptions) -> Result<Studio, StudioError> {
+    fn new(guard: AccessGuard, options: StudioOptions) -> Result<Studio, StudioError> {
         let runs = Runs::new(options.runs);
         let models = Models::new(options.models, runs.clone(), options.device);
         let (images, scenes) = (UploadedImages::new()?, Default::default());

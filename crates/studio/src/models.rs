@@ -1,6 +1,6 @@
 //! Models to sample and restore with: those that were named at the start, and the runs with a checkpoint.
 
-use super::http::{Response, Status};
+use super::http::{HttpResponse, HttpStatus};
 use super::runs::Runs;
 use serde_json::{Value, json};
 use softdiff::engine::Device;
@@ -14,12 +14,12 @@ use std::time::SystemTime;
 pub struct Models {
     named: Arc<Vec<PathBuf>>,
     runs: Runs,
-    open: Arc<Mutex<Option<Opened>>>,
+    open: Arc<Mutex<Option<OpenModel>>>,
     choice: Arc<String>,
     device: Arc<OnceLock<Device>>,
 }
 
-struct Opened {
+struct OpenModel {
     place: PathBuf,
     changed: Option<SystemTime>,
     model: Arc<Model>,
@@ -33,11 +33,11 @@ impl Models {
     }
 
     /// Where to compute: opened when it is first needed, by the thread that works.
-    pub fn device(&self) -> Result<&Device, Response> {
+    pub fn device(&self) -> Result<&Device, HttpResponse> {
         if let Some(device) = self.device.get() {
             return Ok(device);
         }
-        let device = Device::open(&self.choice).map_err(Response::failed)?;
+        let device = Device::open(&self.choice).map_err(HttpResponse::failed)?;
         Ok(self.device.get_or_init(|| device))
     }
 
@@ -58,11 +58,11 @@ impl Models {
     }
 
     /// Where the model of that name is.
-    pub fn place(&self, id: &str) -> Result<(String, PathBuf), Response> {
+    pub fn place(&self, id: &str) -> Result<(String, PathBuf), HttpResponse> {
         let found = self.list().into_iter().find(|(known, ..)| known == id).map(|(_, name, place)| (name, place));
         found.ok_or_else(|| {
-            Response::problem(
-                Status::Missing,
+            HttpResponse::problem(
+                HttpStatus::Missing,
                 "there is no such model",
                 "start with --model or --runs, or reload the page",
             )
@@ -70,7 +70,7 @@ impl Models {
     }
 
     /// Opens a model, unless it is open and has not changed.
-    pub fn open(&self, place: &Path) -> Result<Arc<Model>, Response> {
+    pub fn open(&self, place: &Path) -> Result<Arc<Model>, HttpResponse> {
         let changed = std::fs::metadata(place.join("checkpoints")).and_then(|meta| meta.modified()).ok();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = open.as_ref().filter(|open| open.place == place && open.changed == changed) {
@@ -78,8 +78,8 @@ impl Models {
         }
         // Two large models at once may be too much.
         *open = None;
-        let model = Arc::new(Model::open(place, None).map_err(Response::failed)?);
-        *open = Some(Opened { place: place.into(), changed, model: model.clone() });
+        let model = Arc::new(Model::open(place, None).map_err(HttpResponse::failed)?);
+        *open = Some(OpenModel { place: place.into(), changed, model: model.clone() });
         Ok(model)
     }
 }

@@ -1,7 +1,7 @@
 //! Restoring an uploaded picture with a model: samples, their mean, and where they differ.
 
 use super::Studio;
-use super::http::{Request, Response};
+use super::http::{HttpRequest, HttpResponse};
 use super::jobs::Job;
 use super::sample::sheet;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ const USUAL_FACTOR: usize = 2;
 /// What the page asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RestoreRequest {
+struct RestoreForm {
     model: String,
     picture: String,
     task: RestoreTask,
@@ -75,12 +75,12 @@ impl Hole {
 }
 
 /// `POST /api/restore`: a task.
-pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
-    let order: RestoreRequest = serde_json::from_slice(&request.body)
-        .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
+pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
+    let order: RestoreForm = serde_json::from_slice(&request.body)
+        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
     if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
-        return Err(Response::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
+        return Err(HttpResponse::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
     }
     let picture = studio.images.get(&order.picture)?;
     let (name, place) = studio.models.place(&order.model)?;
@@ -89,8 +89,8 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         let model = models.open(&place)?;
         let precision = model.recipe.train.precision;
         let device = models.device()?;
-        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(Response::failed)?;
-        restore(job, &model, &mut denoiser, &picture, &order).map_err(Response::failed)
+        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpResponse::failed)?;
+        restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpResponse::failed)
     })
 }
 
@@ -99,7 +99,7 @@ fn restore(
     model: &Model,
     inner: &mut dyn Denoiser,
     picture: &Picture,
-    order: &RestoreRequest,
+    order: &RestoreForm,
 ) -> Result<(), RestoreError> {
     let shape = model.path.shape();
     let task = match order.task {

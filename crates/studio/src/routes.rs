@@ -1,70 +1,70 @@
 //! Which address is answered by what.
 
-use super::http::{Handler, Method, Request, Response, Status};
+use super::http::{Handler, HttpMethod, HttpRequest, HttpResponse, HttpStatus};
 use super::{Studio, assets, corrupt, restore, sample, schedule};
 use serde_json::json;
 use softdiff::sampler::names;
 
 impl Handler for Studio {
-    fn refuse(&self, request: &Request) -> Option<Response> {
+    fn refuse(&self, request: &HttpRequest) -> Option<HttpResponse> {
         self.guard.refuse(request)
     }
 
-    fn answer(&self, request: &Request) -> Response {
+    fn answer(&self, request: &HttpRequest) -> HttpResponse {
         self.route(request).unwrap_or_else(|problem| problem)
     }
 }
 
 impl Studio {
-    fn route(&self, request: &Request) -> Result<Response, Response> {
+    fn route(&self, request: &HttpRequest) -> Result<HttpResponse, HttpResponse> {
         let value = match (request.method, request.path.as_str()) {
-            (Method::Get, "/api/start") => json!({
+            (HttpMethod::Get, "/api/start") => json!({
                 "pictures": self.images.offered(), "corruptions": corrupt::names().collect::<Vec<_>>(),
                 "samplers": names().collect::<Vec<_>>(),
                 "models": self.models.answer(), "version": softdiff::run::build(),
             }),
-            (Method::Get, "/api/models") => self.models.answer(),
-            (Method::Get, "/api/corrupt") => corrupt::answer(self, request)?,
-            (Method::Get, "/api/schedule") => schedule::answer(self, request)?,
-            (Method::Get, "/api/runs") => self.runs.answer(),
-            (Method::Get, "/api/losses") => self.runs.losses(request)?,
-            (Method::Get, "/api/preview") => return self.runs.preview(request),
-            (Method::Get, "/api/job") => self.jobs.look(id(request), corrupt::number(request, "since", 0)?)?,
-            (Method::Post, "/api/pictures") => {
+            (HttpMethod::Get, "/api/models") => self.models.answer(),
+            (HttpMethod::Get, "/api/corrupt") => corrupt::answer(self, request)?,
+            (HttpMethod::Get, "/api/schedule") => schedule::answer(self, request)?,
+            (HttpMethod::Get, "/api/runs") => self.runs.answer(),
+            (HttpMethod::Get, "/api/losses") => self.runs.losses(request)?,
+            (HttpMethod::Get, "/api/preview") => return self.runs.preview(request),
+            (HttpMethod::Get, "/api/job") => self.jobs.look(id(request), corrupt::number(request, "since", 0)?)?,
+            (HttpMethod::Post, "/api/pictures") => {
                 kind(request, "application/octet-stream")?;
                 self.images.upload(&request.body)?
             }
-            (Method::Post, "/api/sample") => {
+            (HttpMethod::Post, "/api/sample") => {
                 kind(request, "application/json")?;
                 sample::submit(self, request)?
             }
-            (Method::Post, "/api/restore") => {
+            (HttpMethod::Post, "/api/restore") => {
                 kind(request, "application/json")?;
                 restore::submit(self, request)?
             }
-            (Method::Post, "/api/cancel") => {
+            (HttpMethod::Post, "/api/cancel") => {
                 kind(request, "application/json")?;
                 self.jobs.cancel(id(request))?
             }
-            (Method::Get, path) => return assets::find(path).ok_or_else(missing),
-            (Method::Post, _) => return Err(missing()),
+            (HttpMethod::Get, path) => return assets::find(path).ok_or_else(missing),
+            (HttpMethod::Post, _) => return Err(missing()),
         };
-        Ok(Response::json(&value))
+        Ok(HttpResponse::json(&value))
     }
 }
 
-fn id(request: &Request) -> &str {
+fn id(request: &HttpRequest) -> &str {
     request.value("id").unwrap_or_default()
 }
 
 /// A form of another page can send no such kind without asking first, and is then refused.
-fn kind(request: &Request, wanted: &str) -> Result<(), Response> {
+fn kind(request: &HttpRequest, wanted: &str) -> Result<(), HttpResponse> {
     match request.header("content-type") == Some(wanted) {
         true => Ok(()),
-        false => Err(Response::problem(Status::Bad, "the body is of another kind", format!("send {wanted}"))),
+        false => Err(HttpResponse::problem(HttpStatus::Bad, "the body is of another kind", format!("send {wanted}"))),
     }
 }
 
-fn missing() -> Response {
-    Response::problem(Status::Missing, "there is nothing here", "open /")
+fn missing() -> HttpResponse {
+    HttpResponse::problem(HttpStatus::Missing, "there is nothing here", "open /")
 }

@@ -1,6 +1,6 @@
 //! The runs in a folder: what there is, their losses, and how far the live ones are.
 
-use super::http::{Request, Response, Status};
+use super::http::{HttpRequest, HttpResponse, HttpStatus};
 use super::schedule::drawn;
 use serde_json::{Value, json};
 use softdiff::report::{Chart, Series};
@@ -67,11 +67,11 @@ impl Runs {
         all
     }
 
-    fn find(&self, name: &str) -> Result<PathBuf, Response> {
+    fn find(&self, name: &str) -> Result<PathBuf, HttpResponse> {
         let found = self.list().into_iter().find(|(known, _)| known == name);
         found
             .map(|(_, folder)| folder)
-            .ok_or_else(|| Response::problem(Status::Missing, "there is no such run", "reload the page"))
+            .ok_or_else(|| HttpResponse::problem(HttpStatus::Missing, "there is no such run", "reload the page"))
     }
 
     /// `/api/runs`: all of them, in short.
@@ -94,7 +94,7 @@ impl Runs {
     }
 
     /// `/api/losses?runs=a&runs=b` by way of `run0`, `run1`, ...: one chart, and the newest preview of each.
-    pub fn losses(&self, request: &Request) -> Result<Value, Response> {
+    pub fn losses(&self, request: &HttpRequest) -> Result<Value, HttpResponse> {
         let (mut series, mut previews) = (Vec::new(), Vec::new());
         for name in (0..COMPARED).filter_map(|index| request.value(&format!("run{index}"))) {
             let folder = self.find(name)?;
@@ -109,11 +109,11 @@ impl Runs {
     }
 
     /// `/api/preview?run=&file=`: a picture that the run's own events name.
-    pub fn preview(&self, request: &Request) -> Result<Response, Response> {
+    pub fn preview(&self, request: &HttpRequest) -> Result<HttpResponse, HttpResponse> {
         let name = request.value("run").unwrap_or_default();
         let folder = self.find(name)?;
         let (_, summary) = self.summary(name, &folder);
-        let missing = || Response::problem(Status::Missing, "there is no such preview", "reload the page");
+        let missing = || HttpResponse::problem(HttpStatus::Missing, "there is no such preview", "reload the page");
         let named = |(_, file): &&(u64, String)| Some(file.as_str()) == request.value("file");
         let (_, file) = summary.previews.iter().find(named).ok_or_else(missing)?;
         let path = RunFolder::new(&folder).samples().join(file);
@@ -124,7 +124,7 @@ impl Runs {
         if !bytes.starts_with(b"\x89PNG") {
             return Err(missing());
         }
-        Ok(Response::new("image/png", bytes))
+        Ok(HttpResponse::new("image/png", bytes))
     }
 
     /// What the events tell, read anew where there are new ones.

@@ -1,7 +1,7 @@
 //! Sampling to look at: x_t and the predicted clean images, step by step, by several samplers from the same seeds.
 
 use super::Studio;
-use super::http::{Request, Response};
+use super::http::{HttpRequest, HttpResponse};
 use super::images::shown;
 use super::jobs::Job;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ const SEEDS: u64 = 1 << 53;
 /// What the page asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SampleRequest {
+struct SampleForm {
     model: String,
     samplers: Vec<String>,
     steps: usize,
@@ -35,21 +35,24 @@ struct SampleRequest {
 }
 
 /// `POST /api/sample`: a task.
-pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
-    let order: SampleRequest = serde_json::from_slice(&request.body)
-        .map_err(|error| Response::refused(error.to_string(), "use the page's own form"))?;
+pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
+    let order: SampleForm = serde_json::from_slice(&request.body)
+        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
     let range = |what: &str, value: usize, most: usize| match (1..=most).contains(&value) {
         true => Ok(()),
-        false => Err(Response::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
+        false => Err(HttpResponse::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
     };
     range("samplers", order.samplers.len(), SAMPLERS)?;
     range("steps", order.steps, STEPS)?;
     range("images", order.images, IMAGES)?;
     if order.seed >= SEEDS {
-        return Err(Response::refused(format!("seed {} is too large", order.seed), format!("give one below {SEEDS}")));
+        return Err(HttpResponse::refused(
+            format!("seed {} is too large", order.seed),
+            format!("give one below {SEEDS}"),
+        ));
     }
     if !order.samplers.iter().all(|name| names().any(|known| known == name)) {
-        return Err(Response::refused(
+        return Err(HttpResponse::refused(
             "there is no such sampler",
             format!("give some of {}", names().collect::<Vec<_>>().join(", ")),
         ));
@@ -62,31 +65,31 @@ pub fn submit(studio: &Studio, request: &Request) -> Result<Value, Response> {
         job.show(json!({ "text": format!("{} at {}", model.name, model.stage()) }));
         let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
         let precision = model.recipe.train.precision;
-        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(Response::failed)?;
+        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(HttpResponse::failed)?;
         for (lane, name) in order.samplers.iter().enumerate() {
-            let place = Place { lane, lanes: order.samplers.len(), steps: order.steps };
-            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(Response::failed)?;
+            let place = Lane { lane, lanes: order.samplers.len(), steps: order.steps };
+            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(HttpResponse::failed)?;
         }
         Ok(())
     })
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Lane {
     lane: usize,
     lanes: usize,
     steps: usize,
 }
 
 /// x_t that waits for its prediction.
-struct Seen {
+struct WaitingStep {
     t: f64,
     step: usize,
     xt: String,
 }
 
-fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: &[u64], at: Place) -> Sampled<()> {
-    let Place { lane, lanes, steps } = at;
+fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: &[u64], at: Lane) -> Sampled<()> {
+    let Lane { lane, lanes, steps } = at;
     let mut section = model.recipe.sample.clone();
     (section.sampler, section.steps) = (name.to_owned(), steps);
     let sampler = section.build()?;
@@ -100,7 +103,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
         if job.is_cancelled() {
             return Err(SamplerError::Denoiser("stopped".into()));
         }
-        if let Some(Seen { t, step, xt }) = seen.take() {
+        if let Some(WaitingStep { t, step, xt }) = seen.take() {
             job.show(json!({ "lane": lane, "step": step, "t": t, "xt": xt, "x0_hat": sheet(shape, x0_hat) }));
         }
         Ok(())
@@ -113,7 +116,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
             job.show(json!({ "lane": lane, "step": step, "t": t, "xt": sheet(shape, x), "x0_hat": sheet(shape, x) }));
         } else if step % every == 0 {
             let xt = sheet(shape, &visible(x, model.path.sigma(t)));
-            *seen.borrow_mut() = Some(Seen { t, step, xt });
+            *seen.borrow_mut() = Some(WaitingStep { t, step, xt });
         }
         step += 1;
     };

@@ -1,7 +1,7 @@
 //! `softdiff corrupt`: strips of an image along its path (Soft Diffusion, Figure 1, top rows).
 
 use super::corruption::CorruptionFlags;
-use super::pictures;
+use super::images;
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
@@ -29,7 +29,7 @@ Example: the first test image of CIFAR-10 on its way to the paper's last blur
 Example: blur in the first part of the way, masking pixel by pixel in the last
 
     softdiff corrupt cifar-10-batches-bin --corruption blur@0-0.7+masking@0.3-1 --order spiral --largest 3")]
-pub struct Arguments {
+pub struct CorruptArguments {
     /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
     #[arg(value_name = "DATA")]
     data: PathBuf,
@@ -56,18 +56,18 @@ pub struct Arguments {
 }
 
 #[derive(serde::Serialize)]
-struct Shown {
+struct StripStep {
     t: f64,
     level: f64,
     sigma: f64,
 }
 
 /// Runs the verb.
-pub fn run(arguments: Arguments, json: bool) -> Outcome {
+pub fn run(arguments: CorruptArguments, json: bool) -> Outcome {
     if arguments.steps < 2 {
         return Err(Failure::new(format!("{} steps show no way", arguments.steps)).hint("give --steps 2 or more"));
     }
-    let picture = pictures::one(&arguments.data, arguments.index)?;
+    let picture = images::one(&arguments.data, arguments.index)?;
     let shape = Shape::new(picture.height, picture.width, picture.channels);
     let image = to_unit(&picture.pixels);
     let corruption = arguments.corruption.build(shape, arguments.seed)?;
@@ -79,7 +79,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
         let moment = path.at(t)?;
         clean.extend(from_unit(&moment.map.apply(shape, &image)?));
         noisy.extend(from_unit(&path.diffuse(&image, t, &eta)?));
-        shown.push(Shown { t, level: path.level(t)?, sigma: moment.sigma });
+        shown.push(StripStep { t, level: path.level(t)?, sigma: moment.sigma });
     }
     clean.extend(noisy);
     let strip = grid::compose(shape.width, shape.height, shape.channels, &clean, arguments.steps, arguments.zoom);
@@ -89,7 +89,7 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
         println!("{}", serde_json::json!({ "out": arguments.out.display().to_string(), "shown": shown }));
     } else {
         println!("{:>6} {:>9} {:>7}", "t", "level", "sigma");
-        for Shown { t, level, sigma } in &shown {
+        for StripStep { t, level, sigma } in &shown {
             println!("{t:>6.3} {level:>9.4} {sigma:>7.4}");
         }
         eprintln!("wrote {}", arguments.out.display());

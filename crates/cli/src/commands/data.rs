@@ -20,30 +20,30 @@ Pictures may be PNG, JPEG, WebP, BMP, PGM or PPM. Folders are classes; folders n
 /// Look at a data set, or make one ready for training.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
-pub struct Data {
+pub struct DataCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: DataVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum DataVerb {
     Inspect(inspect::Inspect),
     Prepare(prepare::Prepare),
 }
 
-impl Data {
+impl DataCommand {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         match self.verb {
-            Verb::Inspect(inspect) => inspect.run(json),
-            Verb::Prepare(prepare) => prepare.run(json),
+            DataVerb::Inspect(inspect) => inspect.run(json),
+            DataVerb::Prepare(prepare) => prepare.run(json),
         }
     }
 }
 
 /// Which part of a data set, as typed.
 #[derive(Clone, Copy, Default, ValueEnum)]
-pub(super) enum Part {
+pub(super) enum SplitName {
     /// The training part, or everything where there are no parts.
     #[default]
     Train,
@@ -53,12 +53,12 @@ pub(super) enum Part {
     All,
 }
 
-impl From<Part> for Split {
-    fn from(part: Part) -> Split {
+impl From<SplitName> for Split {
+    fn from(part: SplitName) -> Split {
         match part {
-            Part::Train => Split::Train,
-            Part::Test => Split::Test,
-            Part::All => Split::All,
+            SplitName::Train => Split::Train,
+            SplitName::Test => Split::Test,
+            SplitName::All => Split::All,
         }
     }
 }

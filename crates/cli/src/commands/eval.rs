@@ -51,13 +51,13 @@ The result says how it was measured. docs/evaluation.md explains every number.";
 #[command(after_help = EXAMPLE, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Eval {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<EvalVerb>,
     #[command(flatten)]
     measure: Measure,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum EvalVerb {
     Compare(compare::Compare),
 }
 
@@ -119,7 +119,7 @@ impl Eval {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         match self.verb {
-            Some(Verb::Compare(compare)) => compare.run(json),
+            Some(EvalVerb::Compare(compare)) => compare.run(json),
             None => self.measure.run(json),
         }
     }

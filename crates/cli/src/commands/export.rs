@@ -41,8 +41,8 @@ pub struct Export {
     #[arg(long, value_name = "FOLDER")]
     csv: Option<PathBuf>,
     /// How to store the weights.
-    #[arg(long, value_enum, default_value_t = ExportPrecision::F32)]
-    precision: ExportPrecision,
+    #[arg(long, value_enum, default_value_t = StoredPrecision::F32)]
+    precision: StoredPrecision,
     #[command(flatten)]
     checkpoint: CheckpointFlag,
     /// Which weights: ema-0.999 and the like, raw, or posthoc-0.05 and other widths; if not those the recipe samples with.
@@ -52,7 +52,7 @@ pub struct Export {
 
 /// How weights are stored.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ExportPrecision {
+enum StoredPrecision {
     /// As they are.
     F32,
     /// Rounded to eight bits of mantissa, half the size.
@@ -72,7 +72,7 @@ impl Export {
         }
         if let Some(out) = &self.out {
             let model = self.checkpoint.open(&self.model, self.weights)?;
-            let manifest = model.export(out, self.precision == ExportPrecision::Bf16)?;
+            let manifest = model.export(out, self.precision == StoredPrecision::Bf16)?;
             let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
             if !json {
                 say(out, &model, &manifest, bytes);

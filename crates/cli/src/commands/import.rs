@@ -1,18 +1,13 @@
 //! `softdiff import`: weights made by other software, as safetensors.
 
 mod inspect;
-mod translate;
 
-use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::archive::ArchiveError;
-use softdiff::import::score_sde::Tensor;
-use softdiff::import::{ImportError, ScoreSdeCheckpoint, TrainingFile, write_safetensors};
-use std::collections::BTreeMap;
+use softdiff::import::{ConversionOptions, ImportError, ImportedWeights, ScoreSdeCheckpoint, TrainingFile};
 use std::path::{Path, PathBuf};
-use translate::{levels, moments, translate};
 
 const EXAMPLE: &str = "\
 Example: look into a checkpoint of score_sde_pytorch, then keep its averaged weights.
@@ -36,8 +31,8 @@ pub struct Import {
     #[arg(long, value_name = "FILE", required_unless_present = "inspect")]
     out: Option<PathBuf>,
     /// Which weights to write: the moving average, used for sampling, or those last trained.
-    #[arg(long, value_enum, default_value_t = Weights::Ema)]
-    weights: Weights,
+    #[arg(long, value_enum, default_value_t = WeightsName::Ema)]
+    weights: WeightsName,
     /// Whose parameter names and layouts to write.
     #[arg(long, value_enum, default_value_t = Names::Softdiff)]
     names: Names,
@@ -55,12 +50,9 @@ pub struct Import {
     force: bool,
 }
 
-/// Tensors by name.
-type Tensors = Vec<(String, Tensor)>;
-
 /// The two sets of weights in a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Weights {
+enum WeightsName {
     Ema,
     Model,
 }
@@ -72,15 +64,6 @@ enum Names {
     Softdiff,
     /// score_sde's.
     Official,
-}
-
-impl Weights {
-    fn name(self) -> &'static str {
-        match self {
-            Weights::Ema => "ema",
-            Weights::Model => "model",
-        }
-    }
 }
 
 impl Import {
@@ -113,66 +96,35 @@ impl Import {
     }
 
     fn write(&self, checkpoint: ScoreSdeCheckpoint, out: &Path, json: bool) -> Outcome {
-        let mut metadata = self.metadata(&checkpoint);
         let step = checkpoint.step;
-        let mut training = None;
-        let tensors = match (self.names, self.weights) {
-            (Names::Softdiff, weights) => {
-                if let Some(sigmas) = &checkpoint.sigmas {
-                    metadata.insert("noise_levels".into(), serde_json::to_string(&levels(sigmas)?)?);
-                }
-                let (config, ema) = translate(&checkpoint.ema, self.image_size)?;
-                let (_, model) = translate(&checkpoint.model, self.image_size)?;
-                metadata.insert("format".into(), "softdiff".into());
-                metadata.insert("network".into(), serde_json::to_string(&config)?);
-                if let (Some(adam), false) = (&checkpoint.adam, self.weights_only) {
-                    training = moments(&checkpoint, adam, self.image_size)?
-                        .map(|(updates, [first, second])| (updates, [model.clone(), ema.clone(), first, second]));
-                }
-                if weights == Weights::Ema { ema } else { model }
-            }
-            (Names::Official, Weights::Ema) => checkpoint.ema,
-            (Names::Official, Weights::Model) => checkpoint.model,
+        let source = self.checkpoint.file_name().unwrap_or_default().to_string_lossy();
+        let options = ConversionOptions {
+            weights: match self.weights {
+                WeightsName::Ema => ImportedWeights::Ema,
+                WeightsName::Model => ImportedWeights::Model,
+            },
+            official_names: self.names == Names::Official,
+            image_size: self.image_size,
+            training_state: !self.weights_only,
         };
-        let unwritable = |path: &Path, error: std::io::Error| {
-            Failure::new(format!("cannot write {}: {error}", path.display()))
-                .hint("check the folder and the free space")
-        };
-        atomic_file::write(out, |file| write_safetensors(file, &tensors, &metadata))
-            .map_err(|error| unwritable(out, error))?;
-        let state = training.is_some().then(|| TrainingFile::place(out));
-        if let (Some((updates, sets)), Some(path)) = (training, &state) {
-            atomic_file::write(path, |file| TrainingFile::write(file, sets, updates, metadata.clone()))
-                .map_err(|error| unwritable(path, error))?;
-        }
-        let numbers: usize = tensors.iter().map(|(_, tensor)| tensor.data.len()).sum();
-        let (weights, out) = (self.weights.name(), out.display().to_string());
+        let converted = checkpoint.convert(&source, &options)?;
+        let count = converted.tensors.len();
+        let numbers: usize = converted.tensors.iter().map(|(_, tensor)| tensor.data.len()).sum();
+        let state = converted.write(out)?;
+        let (weights, out) = (options.weights.name(), out.display().to_string());
         if json {
             let facts = json!({
-                "out": out, "weights": weights, "step": step, "tensors": tensors.len(), "numbers": numbers,
+                "out": out, "weights": weights, "step": step, "tensors": count, "numbers": numbers,
                 "training_state": state.map(|path| path.display().to_string()),
             });
             println!("{facts}");
         } else {
-            eprintln!("wrote {out}: {weights} weights of step {step}, {} tensors, {numbers} numbers", tensors.len());
+            eprintln!("wrote {out}: {weights} weights of step {step}, {count} tensors, {numbers} numbers");
             if let Some(state) = state {
                 eprintln!("wrote {}: last weights, average and Adam's moments, for train.from={out}", state.display());
             }
         }
         Ok(())
-    }
-
-    fn metadata(&self, checkpoint: &ScoreSdeCheckpoint) -> BTreeMap<String, String> {
-        let source = self.checkpoint.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        [
-            ("format", "score_sde".to_string()),
-            ("source", source),
-            ("step", checkpoint.step.to_string()),
-            ("ema_decay", checkpoint.ema_decay.to_string()),
-            ("weights", self.weights.name().to_string()),
-        ]
-        .map(|(key, value)| (key.to_string(), value))
-        .into()
     }
 }
 

@@ -2,16 +2,16 @@
 
 mod bench;
 mod checkpoint;
+mod completions;
 mod corrupt;
 mod corruption;
 mod data;
-mod describe;
 mod device;
 mod doctor;
 mod eval;
 mod export;
+mod images;
 mod import;
-mod pictures;
 mod quickstart;
 mod recipe;
 mod report;
@@ -29,51 +29,51 @@ use clap::Subcommand;
 
 /// What `softdiff` can do.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     Bench(bench::Bench),
-    Completions(describe::Completions),
-    Corrupt(corrupt::Arguments),
-    Data(data::Data),
+    Completions(completions::Completions),
+    Corrupt(corrupt::CorruptArguments),
+    Data(data::DataCommand),
     Doctor(doctor::Doctor),
     Eval(Box<eval::Eval>),
     Export(export::Export),
     Import(import::Import),
-    Man(describe::Man),
+    Man(completions::Man),
     Quickstart(quickstart::Quickstart),
     Recipe(recipe::RecipeVerb),
     Report(report::Report),
     Reproduce(Box<reproduce::Reproduce>),
     Restore(Box<restore::Restore>),
     Sample(Box<sample::Sample>),
-    Schedule(Box<schedule::Arguments>),
-    Studio(studio::Studio),
+    Schedule(Box<schedule::ScheduleArguments>),
+    Studio(studio::StudioCommand),
     Train(train::Train),
     Watch(watch::WatchRun),
 }
 
-impl Command {
+impl CliCommand {
     /// Runs the verb; with `json`, prints one object on standard output.
     pub fn run(self, json: bool) -> Outcome {
         match self {
-            Command::Bench(bench) => bench.run(json),
-            Command::Completions(completions) => completions.run(json),
-            Command::Corrupt(arguments) => corrupt::run(arguments, json),
-            Command::Data(data) => data.run(json),
-            Command::Doctor(doctor) => doctor.run(json),
-            Command::Eval(eval) => eval.run(json),
-            Command::Export(export) => export.run(json),
-            Command::Import(import) => import.run(json),
-            Command::Man(man) => man.run(json),
-            Command::Quickstart(quickstart) => quickstart.run(json),
-            Command::Recipe(recipe) => recipe.run(json),
-            Command::Report(report) => report.run(json),
-            Command::Reproduce(reproduce) => reproduce.run(json),
-            Command::Restore(restore) => restore.run(json),
-            Command::Sample(sample) => sample.run(json),
-            Command::Schedule(arguments) => schedule::run(*arguments, json),
-            Command::Studio(studio) => studio.run(json),
-            Command::Train(train) => train.run(json),
-            Command::Watch(watch) => watch.run(json),
+            CliCommand::Bench(bench) => bench.run(json),
+            CliCommand::Completions(completions) => completions.run(json),
+            CliCommand::Corrupt(arguments) => corrupt::run(arguments, json),
+            CliCommand::Data(data) => data.run(json),
+            CliCommand::Doctor(doctor) => doctor.run(json),
+            CliCommand::Eval(eval) => eval.run(json),
+            CliCommand::Export(export) => export.run(json),
+            CliCommand::Import(import) => import.run(json),
+            CliCommand::Man(man) => man.run(json),
+            CliCommand::Quickstart(quickstart) => quickstart.run(json),
+            CliCommand::Recipe(recipe) => recipe.run(json),
+            CliCommand::Report(report) => report.run(json),
+            CliCommand::Reproduce(reproduce) => reproduce.run(json),
+            CliCommand::Restore(restore) => restore.run(json),
+            CliCommand::Sample(sample) => sample.run(json),
+            CliCommand::Schedule(arguments) => schedule::run(*arguments, json),
+            CliCommand::Studio(studio) => studio.run(json),
+            CliCommand::Train(train) => train.run(json),
+            CliCommand::Watch(watch) => watch.run(json),
         }
     }
 }

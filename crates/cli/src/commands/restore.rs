@@ -5,7 +5,7 @@ mod write;
 
 use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
-use super::pictures;
+use super::images;
 use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -95,7 +95,7 @@ impl Restore {
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
-        let picture = pictures::one(&self.picture, self.index)?;
+        let picture = images::one(&self.picture, self.index)?;
         let found = Shape::new(picture.height, picture.width, picture.channels);
         let task = self.task.task(&model, found, self.degrade)?;
         let sampler = section.sampler.clone();
@@ -108,7 +108,7 @@ impl Restore {
             .batch(self.batch);
         let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
         let truth = match &self.truth {
-            Some(file) => Some(restore::fitted(&pictures::one(file, 0)?, model.path.shape())?),
+            Some(file) => Some(restore::fitted(&images::one(file, 0)?, model.path.shape())?),
             None => observed.truth.clone(),
         };
         let device = self.device.open()?;

@@ -1,20 +1,19 @@
 //! `softdiff sample`: images from a trained model.
 
-pub(super) mod film;
-pub(super) mod write;
-
 use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
-use super::pictures::{self, Pictures};
+use super::images::{self, LoadedImages};
 use super::seeds::Seeds;
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
+use softdiff::image::FilmFormat;
 use softdiff::metrics::Made;
-use softdiff::model::{Generator, Model, batch_size};
+use softdiff::model::{Generator, Model, batch_size, write_images};
 use softdiff::prior::Prior;
 use softdiff::recipe::Weights;
 use softdiff::sampler::Ending;
@@ -99,7 +98,7 @@ pub struct Sample {
 impl Sample {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
-        let format = self.film.as_deref().map(film::format).transpose()?;
+        let format = self.film.as_deref().map(film_format).transpose()?;
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
@@ -146,16 +145,17 @@ impl Sample {
             seeds: self.seeds.to_string(),
             set,
         };
-        write::images(&self.out, model.path.shape(), &images, &self.seeds.0, &made)?;
+        write_images(&self.out, model.path.shape(), &images, &self.seeds.0, &made)?;
         let mut written = vec![self.out.display().to_string()];
         if self.means.is_some() || self.film.is_some() {
-            let shown = film::watch(&device, &model, sampler.as_ref(), &sampling, &self.seeds.0, precision)?;
+            let watched = model.watch_sampling(&device, sampler.as_ref(), &sampling, &self.seeds.0, precision)?;
             if let Some(file) = &self.means {
-                shown.write_means(file)?;
+                save(file, &watched.means().to_png())?;
                 written.push(file.display().to_string());
             }
             if let Some((file, format)) = self.film.as_deref().zip(format) {
-                shown.write_film(file, format)?;
+                let film = watched.film(format).ok_or_else(|| Failure::new("there is nothing to show in a film"))?;
+                save(file, &film)?;
                 written.push(file.display().to_string());
             }
         }
@@ -164,12 +164,20 @@ impl Sample {
     }
 }
 
+/// The format of a film by its file's name.
+fn film_format(path: &Path) -> Result<FilmFormat, Failure> {
+    path.extension().and_then(|ending| FilmFormat::of_ending(&ending.to_string_lossy())).ok_or_else(|| {
+        Failure::new(format!("{}: no format of films", path.display()))
+            .hint("give a .gif, or a .png, which is animated")
+    })
+}
+
 /// The pictures to begin with.
-fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<Pictures, Failure> {
+fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<LoadedImages, Failure> {
     if !(at > 0.0 && at <= 1.0) {
         return Err(Failure::new(format!("--begin-at is {at}")).hint("give a time above 0 and up to 1, such as 0.5"));
     }
-    let pictures = pictures::load(data, MOST_BEGINNINGS)?;
+    let pictures = images::load(data, MOST_BEGINNINGS)?;
     if pictures.shape != shape {
         let failure =
             Failure::new(format!("{} has pictures of {}, the model makes {shape}", data.display(), pictures.shape));

@@ -1,7 +1,7 @@
 //! `softdiff schedule`: the paper's scheduler on images of one's own (Soft Diffusion, section 3.3).
 
 use super::corruption::CorruptionFlags;
-use super::pictures;
+use super::images;
 use crate::atomic_file::save;
 use crate::diagnostics::Outcome;
 use crate::progress::Progress;
@@ -27,7 +27,7 @@ Then look at it
 Example: blur and noise chosen together
 
     softdiff schedule cifar-10-batches-bin --method joint --out joint.json")]
-pub struct Arguments {
+pub struct ScheduleArguments {
     /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
     #[arg(value_name = "DATA")]
     data: PathBuf,
@@ -67,8 +67,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 24, value_name = "COUNT")]
     noise_levels: usize,
     /// How levels run between knots.
-    #[arg(long, value_enum, default_value_t = Between::Linear)]
-    interpolation: Between,
+    #[arg(long, value_enum, default_value_t = InterpolationName::Linear)]
+    interpolation: InterpolationName,
     /// Seed of the choice of images.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -100,14 +100,14 @@ enum MethodName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Between {
+enum InterpolationName {
     Linear,
     MonotoneCubic,
 }
 
 /// Runs the verb.
-pub fn run(arguments: Arguments, json: bool) -> Outcome {
-    let pictures = pictures::load(&arguments.data, arguments.pool)?;
+pub fn run(arguments: ScheduleArguments, json: bool) -> Outcome {
+    let pictures = images::load(&arguments.data, arguments.pool)?;
     let corruption = arguments.corruption.build(pictures.shape, arguments.seed)?;
     let request = Request {
         source: pictures.source,
@@ -120,8 +120,8 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
         method: method(&arguments, pictures.shape),
         timing: Timing::PAPER,
         interpolation: match arguments.interpolation {
-            Between::Linear => Interpolation::Linear,
-            Between::MonotoneCubic => Interpolation::MonotoneCubic,
+            InterpolationName::Linear => Interpolation::Linear,
+            InterpolationName::MonotoneCubic => Interpolation::MonotoneCubic,
         },
         images: arguments.images,
         seed: arguments.seed,
@@ -143,8 +143,8 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     Ok(())
 }
 
-fn metric(arguments: &Arguments) -> Metric {
-    let Arguments { entropy, directions, bandwidth, seed, .. } = *arguments;
+fn metric(arguments: &ScheduleArguments) -> Metric {
+    let ScheduleArguments { entropy, directions, bandwidth, seed, .. } = *arguments;
     match arguments.metric {
         MetricName::Paired => Metric::Paired,
         MetricName::Exact => Metric::Exact,
@@ -156,7 +156,7 @@ fn metric(arguments: &Arguments) -> Metric {
     }
 }
 
-fn method(arguments: &Arguments, shape: Shape) -> Method {
+fn method(arguments: &ScheduleArguments, shape: Shape) -> Method {
     match arguments.method {
         MethodName::ShortestPath => Method::ShortestPath { max_hop: 0.0 },
         MethodName::EqualArcLength => Method::EqualArcLength,

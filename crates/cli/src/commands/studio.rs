@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Open a page in the browser to corrupt, sample, restore and compare runs.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
-pub struct Studio {
+pub struct StudioCommand {
     /// The port; 0 takes a free one.
     #[arg(long, default_value_t = 7860)]
     port: u16,
@@ -45,7 +45,7 @@ pub struct Studio {
     device: DeviceFlag,
 }
 
-impl Studio {
+impl StudioCommand {
     /// Runs the verb, until a signal ends it.
     pub fn run(self, json: bool) -> Outcome {
         let device = self.device.name().to_owned();

@@ -10,10 +10,10 @@ mod sixel;
 use crate::diagnostics::{Failure, Outcome};
 use crate::output;
 use clap::Args;
-use dashboard::Look;
+use dashboard::DashboardLayout;
 use keyboard::Keyboard;
-use picture::{Preview, Way};
-use screen::{Frame, Screen};
+use picture::{ImageProtocol, TerminalPreview};
+use screen::{Screen, ScreenFrame};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::watch::{Snapshot, Watch};
 use std::io::IsTerminal;
@@ -47,8 +47,8 @@ pub struct WatchRun {
     #[arg(long)]
     once: bool,
     /// How to show pictures.
-    #[arg(long, value_enum, default_value_t = Way::Auto, value_name = "WAY")]
-    pictures: Way,
+    #[arg(long, value_enum, default_value_t = ImageProtocol::Auto, value_name = "WAY")]
+    pictures: ImageProtocol,
 }
 
 impl WatchRun {
@@ -71,10 +71,12 @@ impl WatchRun {
         if self.once {
             let snapshot = watch.look(begun.elapsed())?;
             let (columns, rows) = if terminal { screen::size() } else { (80, 40) };
-            let look = Look { columns, rows, colours: output::data_colours(), picture: false };
+            let look = DashboardLayout { columns, rows, colours: output::data_colours(), picture: false };
             let lines = dashboard::lines(&snapshot, watch.losses(), &look);
             lines.iter().for_each(|line| println!("{}", line.trim_end()));
-            if let Some(drawn) = Preview::default().draw(&folder, &snapshot, way, (columns, rows / 2), screen::cell()) {
+            if let Some(drawn) =
+                TerminalPreview::default().draw(&folder, &snapshot, way, (columns, rows / 2), screen::cell())
+            {
                 println!("{}", drawn.replace("\r", ""));
             }
             return Ok(());
@@ -88,18 +90,18 @@ impl WatchRun {
 }
 
 /// The dashboard, until q or Ctrl-C.
-fn live(folder: &RunFolder, watch: &mut Watch, way: Way, stop: &StopRequest, keyboard: &Keyboard) -> Outcome {
-    let (begun, mut preview) = (Instant::now(), Preview::default());
+fn live(folder: &RunFolder, watch: &mut Watch, way: ImageProtocol, stop: &StopRequest, keyboard: &Keyboard) -> Outcome {
+    let (begun, mut preview) = (Instant::now(), TerminalPreview::default());
     let mut screen = Screen::enter();
     while stop.signal().is_none() {
         let snapshot = watch.look(begun.elapsed())?;
         let (columns, rows) = screen::size();
-        let wanted = way != Way::None && snapshot.preview.is_some();
-        let look = Look { columns, rows, colours: output::data_colours(), picture: wanted };
+        let wanted = way != ImageProtocol::None && snapshot.preview.is_some();
+        let look = DashboardLayout { columns, rows, colours: output::data_colours(), picture: wanted };
         let lines = dashboard::lines(&snapshot, watch.losses(), &look);
         let room = rows.saturating_sub(lines.len());
         let picture = preview.draw(folder, &snapshot, way, (columns, room), screen::cell()).map(str::to_owned);
-        screen.draw(Frame { lines, picture, size: (columns, rows) });
+        screen.draw(ScreenFrame { lines, picture, size: (columns, rows) });
         let looked = Instant::now();
         while looked.elapsed() < EVERY && stop.signal().is_none() && screen::size() == (columns, rows) {
             if keyboard.wants_to_leave() {

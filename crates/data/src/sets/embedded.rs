@@ -45,8 +45,7 @@ fn cut(sheet: &[u8], pixels: &mut Vec<u8>) -> Result<(), FileError> {
     let sheet = image::decode(sheet)?;
     for row in sheet.pixels.chunks_exact(sheet.width * SIDE) {
         for left in (0..sheet.width).step_by(SIDE) {
-            pixels
-                .extend(row.chunks_exact(sheet.width).flat_map(|line| &line[left..left + SIDE]));
+            pixels.extend(row.chunks_exact(sheet.width).flat_map(|line| &line[left..left + SIDE]));
         }
     }
     Ok(())

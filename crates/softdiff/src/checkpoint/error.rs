@@ -1,5 +1,7 @@
 //! What can be wrong with a checkpoint, or with writing one.
 
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -47,9 +49,8 @@ pub enum CheckpointError {
     WriterGone,
 }
 
-impl CheckpointError {
-    /// What to do about it, where there is something to do.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for CheckpointError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         let hint = match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some space and run the same command again: it continues from the last checkpoint".into()
@@ -60,10 +61,10 @@ impl CheckpointError {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "check who owns the run's folder".into()
             }
-            Self::NoSpace { needed, free, .. } => format!(
-                "free {} MiB more, or keep fewer checkpoints; the earlier ones are untouched",
-                needed.saturating_sub(*free).div_ceil(1 << 20)
-            ),
+            Self::NoSpace { needed, free, .. } => {
+                let missing = needed.saturating_sub(*free).div_ceil(1 << 20);
+                format!("free {missing} MiB more, or keep fewer checkpoints; the earlier ones are untouched").into()
+            }
             Self::Missing { .. } | Self::Length { .. } | Self::Hash { .. } => {
                 "the file was changed after it was written: use an earlier checkpoint, or restore it from a copy".into()
             }

@@ -116,6 +116,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softdiff_engine::Hint;
 
     fn manifest() -> Manifest {
         let entry = FileEntry { bytes: 5, blake3: "ab".repeat(32) };

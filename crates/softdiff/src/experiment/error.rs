@@ -11,8 +11,8 @@ use crate::run::Stopped;
 use crate::sampler::SamplerError;
 use crate::schedule::ScheduleError;
 use crate::spectrum::SpectrumError;
+use softdiff_engine::Hint;
 use std::borrow::Cow;
-use std::error::Error;
 use std::path::PathBuf;
 
 /// Why an experiment could not be run.
@@ -44,35 +44,34 @@ pub enum ExperimentError {
     /// Results that cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Unwritable { path: PathBuf, error: std::io::Error },
-    #[error(transparent)]
+    #[error("{0}")]
     Recipe(#[from] RecipeError),
-    #[error(transparent)]
+    #[error("{0}")]
     Data(#[from] DataError),
-    #[error(transparent)]
+    #[error("{0}")]
     Model(#[from] ModelError),
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
-    #[error(transparent)]
+    #[error("{0}")]
     Metric(#[from] MetricError),
-    #[error(transparent)]
+    #[error("{0}")]
     Oracle(#[from] OracleError),
-    #[error(transparent)]
+    #[error("{0}")]
     Build(#[from] BuildError),
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
-    #[error(transparent)]
+    #[error("{0}")]
     Spectrum(#[from] SpectrumError),
-    #[error(transparent)]
+    #[error("{0}")]
     Corruption(#[from] CorruptionError),
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
-    #[error(transparent)]
+    #[error("{0}")]
     Stopped(#[from] Stopped),
 }
 
-impl ExperimentError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<Cow<'_, str>> {
+impl Hint for ExperimentError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             ExperimentError::OneDataSet { .. } => "give --data once; only schedules takes several".into(),
             ExperimentError::SameName { .. } => "rename one, or give each once".into(),
@@ -84,25 +83,6 @@ impl ExperimentError {
                 "remove it: the models are kept, and what was measured is measured again".into()
             }
             ExperimentError::Unwritable { .. } => "check the folder and the free space".into(),
-            _ => return None,
-        })
-    }
-
-    /// The error that this one passes on.
-    pub(crate) fn inner(&self) -> Option<&(dyn Error + 'static)> {
-        Some(match self {
-            ExperimentError::Recipe(inner) => inner,
-            ExperimentError::Data(inner) => inner,
-            ExperimentError::Model(inner) => inner,
-            ExperimentError::Sampler(inner) => inner,
-            ExperimentError::Metric(inner) => inner,
-            ExperimentError::Oracle(inner) => inner,
-            ExperimentError::Build(inner) => inner,
-            ExperimentError::Schedule(inner) => inner,
-            ExperimentError::Spectrum(inner) => inner,
-            ExperimentError::Corruption(inner) => inner,
-            ExperimentError::Path(inner) => inner,
-            ExperimentError::Stopped(inner) => inner,
             _ => return None,
         })
     }

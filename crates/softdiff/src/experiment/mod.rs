@@ -51,12 +51,12 @@ pub struct Variant {
     /// What differs from the base recipe, as `--set` takes it.
     pub sets: &'static [&'static str],
     /// How it is sampled; none where only its schedule is wanted, and then it is not trained.
-    pub settings: &'static [Setting],
+    pub settings: &'static [SamplerSetting],
 }
 
 /// A sampler and its steps.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub struct SamplerSetting {
     /// The sampler.
     pub sampler: &'static str,
     /// Steps for the quickstart's small images.

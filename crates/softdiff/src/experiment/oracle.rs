@@ -26,10 +26,10 @@ pub enum OracleError {
     #[error("{0} draws noise several times in a step, which is not worked out here; give momentum")]
     Draws(&'static str),
     /// Images of another size.
-    #[error(transparent)]
+    #[error("{0}")]
     Images(#[from] CorruptionError),
     /// A bad path or sampler.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
 }
 

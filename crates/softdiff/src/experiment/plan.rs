@@ -1,6 +1,6 @@
 //! From an experiment to the recipes of its models.
 
-use super::{Budget, Experiment, ExperimentError, Setting, Variant};
+use super::{Budget, Experiment, ExperimentError, SamplerSetting, Variant};
 use crate::recipe::{Recipe, SampleSection};
 use std::path::Path;
 
@@ -21,12 +21,12 @@ pub struct PlannedModel {
 
 impl PlannedModel {
     /// The steps of a setting for images of this size.
-    pub fn steps(&self, setting: &Setting) -> usize {
+    pub fn steps(&self, setting: &SamplerSetting) -> usize {
         if self.small { setting.small } else { setting.full }
     }
 
     /// How it is sampled at a setting: the recipe's options, the setting's sampler and steps.
-    pub fn sampling(&self, setting: &Setting) -> SampleSection {
+    pub fn sampling(&self, setting: &SamplerSetting) -> SampleSection {
         let usual = self.recipe.sample.clone();
         SampleSection { sampler: setting.sampler.into(), steps: self.steps(setting), ..usual }
     }

@@ -1,19 +1,19 @@
 //! The table of all experiments. Numbers of the paper are FID of 50000 images, on CelebA-64 where nothing else is said; steps
 //! are named where the paper tells them.
 
-use super::{Experiment, Setting, Show, Variant};
+use super::{Experiment, SamplerSetting, Show, Variant};
 
 /// A setting without a number in the paper.
-const fn at(sampler: &'static str, small: usize, full: usize) -> Setting {
-    Setting { sampler, small, full, paper: "" }
+const fn at(sampler: &'static str, small: usize, full: usize) -> SamplerSetting {
+    SamplerSetting { sampler, small, full, paper: "" }
 }
 
 /// One with a number.
-const fn reported(sampler: &'static str, small: usize, full: usize, paper: &'static str) -> Setting {
-    Setting { sampler, small, full, paper }
+const fn reported(sampler: &'static str, small: usize, full: usize, paper: &'static str) -> SamplerSetting {
+    SamplerSetting { sampler, small, full, paper }
 }
 
-const fn model(name: &'static str, sets: &'static [&'static str], settings: &'static [Setting]) -> Variant {
+const fn model(name: &'static str, sets: &'static [&'static str], settings: &'static [SamplerSetting]) -> Variant {
     Variant { name, sets, settings }
 }
 
@@ -58,7 +58,7 @@ const EXACT_MSE_MATCHED: &[&str] = &[
 ];
 
 /// The steps of an exact measurement, with what the paper reports at 280 and at 2000.
-const fn exact_steps(at_280: &'static str, at_2000: &'static str) -> [Setting; 5] {
+const fn exact_steps(at_280: &'static str, at_2000: &'static str) -> [SamplerSetting; 5] {
     [
         at("momentum", 50, 50),
         at("momentum", 100, 100),
@@ -69,7 +69,7 @@ const fn exact_steps(at_280: &'static str, at_2000: &'static str) -> [Setting; 5
 }
 
 const BEST: &str = "1.85 at 280 steps";
-const USUAL: &[Setting] = &[reported("momentum", 30, 280, BEST)];
+const USUAL: &[SamplerSetting] = &[reported("momentum", 30, 280, BEST)];
 
 /// All of them, in the order of the paper.
 pub const EXPERIMENTS: &[Experiment] = &[

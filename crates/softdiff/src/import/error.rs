@@ -17,10 +17,10 @@ pub enum ImportError {
     #[error("the file has {bytes} bytes, more than the limit of {limit}")]
     FileTooLarge { bytes: u64, limit: u64 },
     /// A part of the file ends too soon.
-    #[error(transparent)]
+    #[error("{0}")]
     Bytes(#[from] BytesError),
     /// The archive is not as it should be.
-    #[error(transparent)]
+    #[error("{0}")]
     Archive(#[from] ArchiveError),
 
     /// A file of other software.

@@ -12,6 +12,7 @@
 //! | pickle: bytes, opcodes, items, open marks | 16 MiB, 2^22, 2^19, 64 | [`pickle`] |
 //! | tensors of one file, all together | twice the file, at least 1 MiB | [`torch::MAX_EXPANSION`] |
 
+mod convert;
 mod error;
 pub(crate) mod foreign;
 mod numpy;
@@ -21,6 +22,7 @@ pub mod score_sde;
 pub mod torch;
 mod training;
 
+pub use convert::{ConversionError, ConversionOptions, ConvertedCheckpoint, ImportedWeights};
 pub use error::ImportError;
 pub use safetensors_file::write_safetensors;
 pub use score_sde::ScoreSdeCheckpoint;

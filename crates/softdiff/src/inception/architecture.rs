@@ -49,7 +49,7 @@ fn chain(units: &[Unit]) -> Branch {
 
 /// Branches on one input and a pool, joined in this order.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct InceptionBlock {
     /// `mixed` and a number.
     pub name: &'static str,
     /// The branches of convolutions.
@@ -68,7 +68,7 @@ pub const STEM: [Unit; 5] = [
 ];
 
 /// All blocks, in order.
-pub fn blocks() -> Vec<Block> {
+pub fn blocks() -> Vec<InceptionBlock> {
     vec![
         block_a("mixed", 32),
         block_a("mixed_1", 64),
@@ -85,7 +85,7 @@ pub fn blocks() -> Vec<Block> {
 }
 
 /// 35 x 35.
-fn block_a(name: &'static str, pooled: usize) -> Block {
+fn block_a(name: &'static str, pooled: usize) -> InceptionBlock {
     let branches = vec![
         chain(&[unit("conv", 64, [1, 1])]),
         chain(&[unit("tower.conv", 48, [1, 1]), unit("tower.conv_1", 64, [5, 5])]),
@@ -95,20 +95,20 @@ fn block_a(name: &'static str, pooled: usize) -> Block {
             unit("tower_1.conv_2", 96, [3, 3]),
         ]),
     ];
-    Block { name, branches, pool: Pool::Average(unit("tower_2.conv", pooled, [1, 1])) }
+    InceptionBlock { name, branches, pool: Pool::Average(unit("tower_2.conv", pooled, [1, 1])) }
 }
 
 /// From 35 x 35 to 17 x 17.
-fn block_b(name: &'static str) -> Block {
+fn block_b(name: &'static str) -> InceptionBlock {
     let branches = vec![
         chain(&[valid("conv", 384, 2)]),
         chain(&[unit("tower.conv", 64, [1, 1]), unit("tower.conv_1", 96, [3, 3]), valid("tower.conv_2", 96, 2)]),
     ];
-    Block { name, branches, pool: Pool::Halving }
+    InceptionBlock { name, branches, pool: Pool::Halving }
 }
 
 /// 17 x 17, with kernels of 7 along one axis.
-fn block_c(name: &'static str, c: usize) -> Block {
+fn block_c(name: &'static str, c: usize) -> InceptionBlock {
     let branches = vec![
         chain(&[unit("conv", 192, [1, 1])]),
         chain(&[unit("tower.conv", c, [1, 1]), unit("tower.conv_1", c, [1, 7]), unit("tower.conv_2", 192, [7, 1])]),
@@ -120,11 +120,11 @@ fn block_c(name: &'static str, c: usize) -> Block {
             unit("tower_1.conv_4", 192, [1, 7]),
         ]),
     ];
-    Block { name, branches, pool: Pool::Average(unit("tower_2.conv", 192, [1, 1])) }
+    InceptionBlock { name, branches, pool: Pool::Average(unit("tower_2.conv", 192, [1, 1])) }
 }
 
 /// From 17 x 17 to 8 x 8.
-fn block_d(name: &'static str) -> Block {
+fn block_d(name: &'static str) -> InceptionBlock {
     let branches = vec![
         chain(&[unit("tower.conv", 192, [1, 1]), valid("tower.conv_1", 320, 2)]),
         chain(&[
@@ -134,11 +134,11 @@ fn block_d(name: &'static str) -> Block {
             valid("tower_1.conv_3", 192, 2),
         ]),
     ];
-    Block { name, branches, pool: Pool::Halving }
+    InceptionBlock { name, branches, pool: Pool::Halving }
 }
 
 /// 8 x 8.
-fn block_e(name: &'static str, pool: fn(Unit) -> Pool) -> Block {
+fn block_e(name: &'static str, pool: fn(Unit) -> Pool) -> InceptionBlock {
     let branches = vec![
         chain(&[unit("conv", 320, [1, 1])]),
         Branch {
@@ -150,5 +150,5 @@ fn block_e(name: &'static str, pool: fn(Unit) -> Pool) -> Block {
             fork: vec![unit("tower_1_mixed_conv", 384, [1, 3]), unit("tower_1_mixed_conv_1", 384, [3, 1])],
         },
     ];
-    Block { name, branches, pool: pool(unit("tower_2_conv", 192, [1, 1])) }
+    InceptionBlock { name, branches, pool: pool(unit("tower_2_conv", 192, [1, 1])) }
 }

@@ -28,6 +28,6 @@ pub enum InceptionError {
     )]
     Pictures { bytes: usize, height: usize, width: usize, channels: usize },
     /// The engine or the device failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
 }

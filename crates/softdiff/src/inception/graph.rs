@@ -1,6 +1,6 @@
 //! The network as a graph of the engine, with each batch norm folded into its convolution.
 
-use super::architecture::{Block, Pool, STEM, Unit, blocks};
+use super::architecture::{InceptionBlock, Pool, STEM, Unit, blocks};
 use super::{FEATURES, SIDE};
 use softdiff_engine::op::{Align, Window};
 use softdiff_engine::{Graph, Init, Result, Var};
@@ -26,7 +26,7 @@ pub fn features(g: &mut Graph, pictures: Var, align: Align) -> Result<Var> {
     g.reshape(mean, [count, FEATURES])
 }
 
-fn joined(g: &mut Graph, x: Var, block: &Block) -> Result<Var> {
+fn joined(g: &mut Graph, x: Var, block: &InceptionBlock) -> Result<Var> {
     let mut parts = Vec::new();
     for branch in &block.branches {
         let end = branch.chain.iter().try_fold(x, |x, unit| rectified(g, x, unit))?;

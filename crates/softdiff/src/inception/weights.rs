@@ -28,14 +28,14 @@ pub struct Inception {
 }
 
 /// A tensor of a file: its shape and its values.
-type Tensor = (Vec<usize>, Vec<f32>);
+type ShapedTensor = (Vec<usize>, Vec<f32>);
 
 /// The four tensors of a unit.
-struct Raw {
-    weight: Tensor,
-    beta: Tensor,
-    mean: Tensor,
-    variance: Tensor,
+struct RawUnit {
+    weight: ShapedTensor,
+    beta: ShapedTensor,
+    mean: ShapedTensor,
+    variance: ShapedTensor,
 }
 
 impl Inception {
@@ -55,7 +55,7 @@ impl Inception {
         Self::from_tensors(tensors).map_err(|reason| InceptionError::WrongNetwork { path: path.into(), reason })
     }
 
-    fn from_tensors(mut tensors: HashMap<String, Tensor>) -> Result<Inception, String> {
+    fn from_tensors(mut tensors: HashMap<String, ShapedTensor>) -> Result<Inception, String> {
         let mut g = Graph::new();
         let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3]).map_err(|e| e.to_string())?;
         graph::features(&mut g, x, Align::HalfPixel).map_err(|e| e.to_string())?;
@@ -64,7 +64,7 @@ impl Inception {
         let specs = params.specs().to_vec();
         for spec in specs.iter().filter(|spec| spec.name.ends_with(".weight")) {
             let name = spec.name.trim_end_matches(".weight");
-            let raw = Raw::take(&mut tensors, name)?;
+            let raw = RawUnit::take(&mut tensors, name)?;
             hashes.push(raw.hash());
             let shape = &spec.shape;
             let (weight, bias) = raw.folded([shape[0], shape[3], shape[1], shape[2]], name)?;
@@ -90,15 +90,15 @@ impl Inception {
     }
 }
 
-impl Raw {
-    fn take(tensors: &mut HashMap<String, Tensor>, unit: &str) -> Result<Raw, String> {
+impl RawUnit {
+    fn take(tensors: &mut HashMap<String, ShapedTensor>, unit: &str) -> Result<RawUnit, String> {
         let theirs = pytorch_name(unit).unwrap_or_default();
         let mut find = |ours: &str, pytorch: &str| {
             let names = [format!("{PREFIX}{unit}.{ours}"), format!("{theirs}.{pytorch}")];
             let found = names.iter().find_map(|name| tensors.remove(name));
             found.ok_or_else(|| format!("it has neither {} nor {}", names[0], names[1]))
         };
-        let raw = Raw {
+        let raw = RawUnit {
             weight: find("weight", "conv.weight")?,
             beta: find("beta", "bn.bias")?,
             mean: find("mean", "bn.running_mean")?,
@@ -115,7 +115,7 @@ impl Raw {
     }
 
     fn hash(&self) -> u64 {
-        let one = |tensor: &Tensor| -> u64 {
+        let one = |tensor: &ShapedTensor| -> u64 {
             hash::of_bytes(&tensor.1.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
         };
         let hashes: Vec<u64> =
@@ -144,7 +144,7 @@ impl Raw {
     }
 }
 
-fn from_safetensors(bytes: &[u8]) -> Result<HashMap<String, Tensor>, String> {
+fn from_safetensors(bytes: &[u8]) -> Result<HashMap<String, ShapedTensor>, String> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| format!("not a safetensors file ({error})"))?;
     let read = |(name, view): (String, safetensors::tensor::TensorView)| match view.dtype() {
         Dtype::F32 => {
@@ -156,7 +156,7 @@ fn from_safetensors(bytes: &[u8]) -> Result<HashMap<String, Tensor>, String> {
     file.tensors().into_iter().map(read).collect()
 }
 
-fn from_torch(bytes: &[u8]) -> Result<HashMap<String, Tensor>, ImportError> {
+fn from_torch(bytes: &[u8]) -> Result<HashMap<String, ShapedTensor>, ImportError> {
     let file = TorchFile::open_any(bytes)?;
     let mut tensors = HashMap::new();
     for entry in file.root().entries()? {

@@ -1,8 +1,8 @@
 //! Statistics of reference sets, kept in the user's cache folder under what they depend on: the pictures, the network and
 //! the preset.
 
-use super::Statistics;
-use super::statistics_file::Note;
+use super::FeatureStatistics;
+use super::statistics_file::StatisticsNote;
 use softdiff_engine::cache;
 use softdiff_engine::hash;
 
@@ -12,20 +12,20 @@ const VERSION: u32 = 1;
 /// Where the statistics of one set lie.
 pub struct StatisticsCache {
     name: String,
-    note: Note,
+    note: StatisticsNote,
 }
 
 impl StatisticsCache {
     /// The place for what `note` describes: a file of the user's cache folder.
-    pub fn new(note: Note) -> StatisticsCache {
+    pub fn new(note: StatisticsNote) -> StatisticsCache {
         let key = format!("{VERSION} {} {} {} {}", note.pictures.hash, note.count, note.network, note.preset);
         let name = format!("statistics-{:016x}.npz", hash::of_bytes(key.as_bytes()));
         StatisticsCache { name, note }
     }
 
     /// What was kept, if it is there and is what its name promises.
-    pub fn get(&self) -> Option<Statistics> {
-        let (statistics, note) = Statistics::read(&cache::file(&self.name)?).ok()?;
+    pub fn get(&self) -> Option<FeatureStatistics> {
+        let (statistics, note) = FeatureStatistics::read(&cache::file(&self.name)?).ok()?;
         let note = note?;
         let same = note.pictures.hash == self.note.pictures.hash
             && (note.count, note.network, note.preset)
@@ -34,7 +34,7 @@ impl StatisticsCache {
     }
 
     /// Keeps statistics; a cache that cannot be written is no error.
-    pub fn put(&self, statistics: &Statistics) {
+    pub fn put(&self, statistics: &FeatureStatistics) {
         cache::store(&self.name, |file| statistics.write(file, &self.note));
     }
 }

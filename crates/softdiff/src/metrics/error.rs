@@ -63,16 +63,16 @@ pub enum MetricError {
     )]
     NoNetwork,
     /// Images that cannot be read.
-    #[error(transparent)]
+    #[error("{0}")]
     Data(#[from] DataError),
     /// The network or its device.
-    #[error(transparent)]
+    #[error("{0}")]
     Inception(#[from] InceptionError),
     /// Linear algebra.
     #[error("the covariance cannot be decomposed")]
     Linalg(#[from] LinalgError),
     /// Transport between pixels.
-    #[error(transparent)]
+    #[error("{0}")]
     Transport(#[from] TransportError),
 }
 

@@ -1,7 +1,7 @@
 //! Features of a set of images: their mean and covariance, and those of single images where a metric needs them.
 
-use super::statistics_file::Note;
-use super::{MetricError, Statistics, StatisticsCache, TaskProgress};
+use super::statistics_file::StatisticsNote;
+use super::{FeatureStatistics, MetricError, StatisticsCache, TaskProgress};
 use crate::inception::{Extractor, FEATURES};
 use softdiff_engine::hash;
 use std::panic::resume_unwind;
@@ -13,7 +13,7 @@ const AHEAD: usize = 4;
 /// Mean and covariance of a set's features, and the features of its first images.
 pub struct Features {
     /// Of all images.
-    pub statistics: Statistics,
+    pub statistics: FeatureStatistics,
     /// As many rows as were asked for.
     pub rows: Vec<f32>,
 }
@@ -32,7 +32,7 @@ impl Features {
         progress(0, count);
         let (send, receive) = sync_channel::<Vec<f32>>(AHEAD);
         let gather = || -> Result<Features, MetricError> {
-            let mut features = Features { statistics: Statistics::new(FEATURES), rows: vec![] };
+            let mut features = Features { statistics: FeatureStatistics::new(FEATURES), rows: vec![] };
             for batch in receive {
                 features.statistics.add(&batch)?;
                 features.rows.extend_from_slice(&batch[..batch.len().min(limit - features.rows.len())]);
@@ -58,9 +58,9 @@ impl Features {
         set: &super::ImageSet,
         kept: usize,
         progress: TaskProgress<'_>,
-    ) -> Result<(Features, Note), MetricError> {
+    ) -> Result<(Features, StatisticsNote), MetricError> {
         let dataset = &set.dataset;
-        let note = Note {
+        let note = StatisticsNote {
             count: dataset.len(),
             pictures: set.info.clone(),
             network: hash::to_text(extractor.network().hash()),

@@ -4,7 +4,7 @@
 //! eigenvalues of `F^T S2 F`, a symmetric matrix without negative eigenvalues; `F` has only as many columns as `S1` has
 //! rank, so the directions in which few pictures have no spread add no rounding noise.
 
-use super::{MetricError, Statistics};
+use super::{FeatureStatistics, MetricError};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
 use softdiff_engine::cpu::product::inner_products;
 
@@ -17,7 +17,7 @@ pub struct FidReference {
 }
 
 /// The distance of two sets.
-pub fn fid(left: &Statistics, right: &Statistics) -> Result<f64, MetricError> {
+pub fn fid(left: &FeatureStatistics, right: &FeatureStatistics) -> Result<f64, MetricError> {
     // The set with fewer pictures has the lower rank.
     if left.count() < right.count() {
         FidReference::new(left)?.distance(right)
@@ -28,14 +28,14 @@ pub fn fid(left: &Statistics, right: &Statistics) -> Result<f64, MetricError> {
 
 impl FidReference {
     /// Factors the covariance.
-    pub fn new(statistics: &Statistics) -> Result<FidReference, MetricError> {
+    pub fn new(statistics: &FeatureStatistics) -> Result<FidReference, MetricError> {
         let (mean, covariance) = statistics.moments()?;
         let factor = pivoted_factor(&covariance)?.transposed();
         Ok(FidReference { mean, covariance, factor })
     }
 
     /// The distance to another set.
-    pub fn distance(&self, other: &Statistics) -> Result<f64, MetricError> {
+    pub fn distance(&self, other: &FeatureStatistics) -> Result<f64, MetricError> {
         let (left, right) = (self.mean.len(), other.dimensions());
         if left != right {
             return Err(MetricError::Dimensions { left, right });
@@ -73,10 +73,10 @@ mod tests {
     use crate::random::Stream;
 
     /// Four points whose moments are exact: mean `m`, covariance diag(a^2, b^2) * 4/3.
-    fn cross(m: [f32; 2], [a, b]: [f32; 2]) -> Statistics {
+    fn cross(m: [f32; 2], [a, b]: [f32; 2]) -> FeatureStatistics {
         let point = |x: f32, y: f32| [m[0] + x * a, m[1] + y * b];
         let points = [point(1.0, 1.0), point(1.0, -1.0), point(-1.0, 1.0), point(-1.0, -1.0)].concat();
-        Statistics::of(&points, 2).unwrap()
+        FeatureStatistics::of(&points, 2).unwrap()
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         // For 2x2 matrices tr (S1 S2)^1/2 = sqrt(tr S1 S2 + 2 sqrt(det S1 S2)).
         let moments = |mean: [f64; 2], s: [f64; 3]| {
             let covariance = Matrix::from_vec(2, 2, vec![s[0], s[1], s[1], s[2]]).unwrap();
-            (Statistics::from_moments(1000, mean.to_vec(), covariance.clone()), covariance)
+            (FeatureStatistics::from_moments(1000, mean.to_vec(), covariance.clone()), covariance)
         };
         let (left, s1) = moments([1.0, 2.0], [2.0, 0.7, 1.0]);
         let (right, s2) = moments([0.0, 2.5], [0.5, -0.3, 3.0]);
@@ -108,7 +108,7 @@ mod tests {
         let mut stream = Stream::new(4, "fid sides");
         let mut draw = |rows: usize, scale: f64| {
             let values: Vec<f32> = stream.normals(rows * 12).into_iter().map(|v| (v * scale) as f32).collect();
-            Statistics::of(&values, 12).unwrap()
+            FeatureStatistics::of(&values, 12).unwrap()
         };
         let (few, many) = (draw(6, 1.0), draw(500, 2.0));
         let one = FidReference::new(&few).unwrap().distance(&many).unwrap();
@@ -120,9 +120,9 @@ mod tests {
     fn a_set_is_at_distance_zero_from_itself_also_when_it_is_small_or_constant() {
         let mut stream = Stream::new(1, "fid");
         let few: Vec<f32> = stream.normals(5 * 40).into_iter().map(|v| v as f32).collect();
-        let few = Statistics::of(&few, 40).unwrap();
+        let few = FeatureStatistics::of(&few, 40).unwrap();
         assert!(fid(&few, &few).unwrap().abs() < 1e-10);
-        let constant = Statistics::of(&[3.0; 80], 40).unwrap();
+        let constant = FeatureStatistics::of(&[3.0; 80], 40).unwrap();
         assert_eq!(fid(&constant, &constant).unwrap(), 0.0);
     }
 }

@@ -4,7 +4,7 @@
 //! fitted over 1/N, and its value at 1/N = 0 is the estimate. The reference set is taken as it is.
 
 use super::error::check_features;
-use super::{FidReference, MetricError, Statistics};
+use super::{FeatureStatistics, FidReference, MetricError};
 use crate::random::Stream;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub fn fid_infinity(
         let size = smallest + (count - smallest) * point / (points - 1);
         // Each size has a subset of its own, so that the points' errors are not one error.
         let order = Stream::numbered(seed, "fid infinity", point).permutation(count);
-        let mut statistics = Statistics::new(dimensions);
+        let mut statistics = FeatureStatistics::new(dimensions);
         for &index in &order[..size] {
             statistics.add(&features[index * dimensions..][..dimensions])?;
         }
@@ -76,8 +76,8 @@ mod tests {
         let mut stream = Stream::new(5, "fid infinity test");
         let mut draw = |rows: usize| stream.normals(rows * 16).into_iter().map(|v| v as f32).collect::<Vec<f32>>();
         let (left, right) = (draw(600), draw(20_000));
-        let reference = FidReference::new(&Statistics::of(&right, 16).unwrap()).unwrap();
-        let plain = reference.distance(&Statistics::of(&left, 16).unwrap()).unwrap();
+        let reference = FidReference::new(&FeatureStatistics::of(&right, 16).unwrap()).unwrap();
+        let plain = reference.distance(&FeatureStatistics::of(&left, 16).unwrap()).unwrap();
         let found = fid_infinity(&left, 16, &reference, 8, 0, &|_, _| {}).unwrap();
         assert!(plain > 0.1 && found.value.abs() < plain / 2.0, "{plain} and {found:?}");
         assert!(fid_infinity(&left[..160], 16, &reference, 8, 0, &|_, _| {}).is_err());

@@ -1,7 +1,7 @@
 //! The two sides of an evaluation: a set of images, and what it is measured against.
 
-use super::statistics_file::Note;
-use super::{ImageSetInfo, Made, MetricError, Statistics};
+use super::statistics_file::StatisticsNote;
+use super::{FeatureStatistics, ImageSetInfo, Made, MetricError};
 use crate::data::{Crop, DataError, Dataset, Exif, LoadOptions, Source, Split, Transform};
 use crate::recipe::DataSection;
 use serde::Deserialize;
@@ -88,9 +88,9 @@ pub enum Reference {
         /// The file.
         path: PathBuf,
         /// What it holds.
-        statistics: Box<Statistics>,
+        statistics: Box<FeatureStatistics>,
         /// How they were made, where the file says so.
-        note: Option<Note>,
+        note: Option<StatisticsNote>,
     },
 }
 
@@ -98,7 +98,7 @@ impl Reference {
     /// A statistics file (`.npz` with `mu` and `sigma`), or the images of any data source.
     pub fn open(path: impl AsRef<Path>) -> Result<Reference, MetricError> {
         let path = path.as_ref();
-        match Statistics::recognise(path) {
+        match FeatureStatistics::recognise(path) {
             true => Reference::read_statistics(path),
             false => Ok(ImageSet::open(path)?.into()),
         }
@@ -106,7 +106,7 @@ impl Reference {
 
     /// A statistics file.
     pub fn read_statistics(path: &Path) -> Result<Reference, MetricError> {
-        let (statistics, note) = Statistics::read(path)?;
+        let (statistics, note) = FeatureStatistics::read(path)?;
         Ok(Reference::Statistics { path: path.into(), statistics: Box::new(statistics), note })
     }
 

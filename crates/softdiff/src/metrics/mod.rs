@@ -40,6 +40,6 @@ pub use nearest::{Memorisation, Nearest, memorisation, nearest};
 pub use pixels::{psnr, sliced_wasserstein, ssim};
 pub use prdc::{Prdc, prdc};
 pub use protocol::{ImageSetInfo, Protocol};
-pub use statistics::Statistics;
-pub use statistics_file::Note;
+pub use statistics::FeatureStatistics;
+pub use statistics_file::StatisticsNote;
 pub use store::{StoreError, StoredEvaluations};

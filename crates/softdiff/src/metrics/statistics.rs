@@ -10,7 +10,7 @@ const BLOCK: usize = 512;
 
 /// Mean and covariance (divisor n - 1) of a set of features.
 #[derive(Clone, Debug)]
-pub struct Statistics {
+pub struct FeatureStatistics {
     count: usize,
     /// Subtracted from every row before it is squared, so that no digits are lost: the mean of the first block.
     shift: Vec<f64>,
@@ -22,10 +22,10 @@ pub struct Statistics {
     waiting: Vec<f32>,
 }
 
-impl Statistics {
+impl FeatureStatistics {
     /// Of nothing so far.
-    pub fn new(dimensions: usize) -> Statistics {
-        Statistics {
+    pub fn new(dimensions: usize) -> FeatureStatistics {
+        FeatureStatistics {
             count: 0,
             shift: vec![],
             sum: vec![0.0; dimensions],
@@ -35,18 +35,18 @@ impl Statistics {
     }
 
     /// Of features that are all in memory.
-    pub fn of(features: &[f32], dimensions: usize) -> Result<Statistics, MetricError> {
-        let mut statistics = Statistics::new(dimensions);
+    pub fn of(features: &[f32], dimensions: usize) -> Result<FeatureStatistics, MetricError> {
+        let mut statistics = FeatureStatistics::new(dimensions);
         statistics.add(features)?;
         Ok(statistics)
     }
 
     /// Known moments of `count` pictures, such as a file holds.
-    pub fn from_moments(count: usize, mean: Vec<f64>, covariance: Matrix) -> Statistics {
+    pub fn from_moments(count: usize, mean: Vec<f64>, covariance: Matrix) -> FeatureStatistics {
         let scale = count.saturating_sub(1) as f64;
         let zeros = vec![0.0; mean.len()];
         let products = Matrix::from_fn(covariance.rows(), covariance.cols(), |i, j| scale * covariance[(i, j)]);
-        Statistics { count, shift: mean, sum: zeros, products, waiting: vec![] }
+        FeatureStatistics { count, shift: mean, sum: zeros, products, waiting: vec![] }
     }
 
     /// Adds whole rows.
@@ -132,11 +132,11 @@ mod tests {
         let (rows, dimensions) = (1300, 5);
         let value = |i: usize, j: usize| 1000.0 + (((i * 31 + j * 17) % 101) as f32) * 0.25;
         let features: Vec<f32> = (0..rows * dimensions).map(|at| value(at / dimensions, at % dimensions)).collect();
-        let mut pieces = Statistics::new(dimensions);
+        let mut pieces = FeatureStatistics::new(dimensions);
         for piece in features.chunks(7 * dimensions) {
             pieces.add(piece).unwrap();
         }
-        let whole = Statistics::of(&features, dimensions).unwrap();
+        let whole = FeatureStatistics::of(&features, dimensions).unwrap();
         for statistics in [pieces, whole] {
             let (mean, covariance) = statistics.moments().unwrap();
             for i in 0..dimensions {
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn one_picture_has_no_covariance_and_nan_is_named_by_its_place() {
-        assert!(matches!(Statistics::of(&[1.0, 2.0], 2).unwrap().moments(), Err(MetricError::TooFew { .. })));
-        let nan = Statistics::of(&[1.0, 2.0, 3.0, f32::NAN], 2).unwrap_err();
+        assert!(matches!(FeatureStatistics::of(&[1.0, 2.0], 2).unwrap().moments(), Err(MetricError::TooFew { .. })));
+        let nan = FeatureStatistics::of(&[1.0, 2.0, 3.0, f32::NAN], 2).unwrap_err();
         assert!(matches!(nan, MetricError::NotFinite { picture: 1, feature: 1, .. }));
-        assert!(matches!(Statistics::of(&[1.0; 3], 2), Err(MetricError::Rows { .. })));
+        assert!(matches!(FeatureStatistics::of(&[1.0; 3], 2), Err(MetricError::Rows { .. })));
     }
 }

@@ -1,7 +1,7 @@
 //! Statistics on disk: an `.npz` with `mu` and `sigma`, as pytorch-fid writes and reads them, and a note of how they were
 //! made.
 
-use super::{MetricError, Statistics};
+use super::{FeatureStatistics, MetricError};
 use crate::archive::zip::{Index, Rules, ZipWriter};
 use crate::data::npy::Array;
 use crate::data::npz::npy_header;
@@ -20,7 +20,7 @@ const NOTE: &str = "statistics.json";
 
 /// How statistics were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Note {
+pub struct StatisticsNote {
     /// How many pictures.
     pub count: usize,
     /// What they were and how they were treated.
@@ -31,9 +31,9 @@ pub struct Note {
     pub preset: String,
 }
 
-impl Statistics {
+impl FeatureStatistics {
     /// Reads an `.npz` of statistics; the note is absent where other software wrote it.
-    pub fn read(path: &Path) -> Result<(Statistics, Option<Note>), MetricError> {
+    pub fn read(path: &Path) -> Result<(FeatureStatistics, Option<StatisticsNote>), MetricError> {
         let refused = |reason: String| MetricError::StatisticsFile { path: path.into(), reason };
         let bytes = read_file(path).map_err(|error| refused(error.to_string()))?;
         let index = Index::open(&bytes, RULES).map_err(|error| refused(error.to_string()))?;
@@ -51,12 +51,12 @@ impl Statistics {
         if mean.iter().chain(&covariance).any(|value| !value.is_finite()) {
             return Err(refused("it has values that are no numbers".into()));
         }
-        let note: Option<Note> =
+        let note: Option<StatisticsNote> =
             index.read(&bytes, NOTE, 1 << 20).ok().and_then(|note| serde_json::from_slice(&note).ok());
         // Other software does not say how many pictures there were; any number with full rank does.
         let count = note.as_ref().map_or(usize::MAX >> 16, |note| note.count);
         let covariance = Matrix::from_vec(mean.len(), mean.len(), covariance)?;
-        Ok((Statistics::from_moments(count, mean, covariance), note))
+        Ok((FeatureStatistics::from_moments(count, mean, covariance), note))
     }
 
     /// Whether `path` holds statistics rather than pictures.
@@ -72,7 +72,7 @@ impl Statistics {
     }
 
     /// Writes `mu`, `sigma` and the note.
-    pub fn write(&self, out: &mut impl Write, note: &Note) -> io::Result<()> {
+    pub fn write(&self, out: &mut impl Write, note: &StatisticsNote) -> io::Result<()> {
         let (mean, covariance) = self.moments().map_err(io::Error::other)?;
         let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let mut zip = ZipWriter::new(out);

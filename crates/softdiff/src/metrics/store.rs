@@ -108,6 +108,6 @@ pub enum StoreError {
     #[error("cannot write {}: {error}; check the folder and the free space", file.display())]
     Unwritable { file: PathBuf, error: std::io::Error },
     /// A bad recipe.
-    #[error(transparent)]
+    #[error("{0}")]
     Recipe(#[from] RecipeError),
 }

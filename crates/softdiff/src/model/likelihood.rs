@@ -28,13 +28,13 @@ impl Default for LikelihoodOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum LikelihoodError {
     /// The prior.
-    #[error(transparent)]
+    #[error("{0}")]
     Model(#[from] ModelError),
     /// Images of another size.
-    #[error(transparent)]
+    #[error("{0}")]
     Metric(#[from] MetricError),
     /// The flow.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
 }
 

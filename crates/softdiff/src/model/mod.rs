@@ -10,7 +10,9 @@ mod likelihood;
 mod on_device;
 mod open;
 mod posthoc;
+mod reverse_process;
 mod sample;
+mod write;
 
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
@@ -20,4 +22,6 @@ pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};
 pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};
+pub use reverse_process::ReverseProcess;
 pub use sample::SampleRequest;
+pub use write::write_images;

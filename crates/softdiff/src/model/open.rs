@@ -88,7 +88,7 @@ pub enum ModelError {
     #[error("{} is one model, without checkpoints to choose from; leave --checkpoint out, or give a run's folder", .0.display())]
     NoChoice(PathBuf),
     /// Events that cannot be read.
-    #[error(transparent)]
+    #[error("{0}")]
     Run(#[from] RunError),
     /// A checkpoint without the average asked for.
     #[error("{} keeps no {wanted}; it has {}", run.display(), kept.join(", "))]
@@ -129,6 +129,14 @@ pub enum ModelError {
     /// Sampling.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
+    /// An ending that no format of images has.
+    #[error("{}: no format is called .{ending}; give a .png, .npz or .zip, or a folder", file.display())]
+    ImageFormat {
+        /// The file.
+        file: PathBuf,
+        /// Its ending.
+        ending: String,
+    },
     /// A folder that cannot be written.
     #[error("cannot write {}: {problem}; check the folder and the free space", file.display())]
     Unwritable {
@@ -138,25 +146,25 @@ pub enum ModelError {
         problem: String,
     },
     /// A bad recipe.
-    #[error(transparent)]
+    #[error("{0}")]
     Recipe(#[from] RecipeError),
     /// A recipe that does not fit.
-    #[error(transparent)]
+    #[error("{0}")]
     Build(#[from] BuildError),
     /// A bad schedule.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
     /// A bad prior.
-    #[error(transparent)]
+    #[error("{0}")]
     Prior(#[from] PriorError),
     /// A bad spectrum.
-    #[error(transparent)]
+    #[error("{0}")]
     Spectrum(#[from] SpectrumError),
     /// A bad checkpoint.
-    #[error(transparent)]
+    #[error("{0}")]
     Checkpoint(#[from] CheckpointError),
     /// A bad network.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
 }
 

@@ -36,22 +36,22 @@ pub enum BuildError {
     #[error("objective.parametrisation \"wiener\" needs spectrum.safetensors, which is missing; copy it from the run")]
     NoSpectrum,
     /// A path that cannot be preconditioned.
-    #[error(transparent)]
+    #[error("{0}")]
     Wiener(#[from] WienerError),
     /// A bad path.
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
     /// A bad corruption.
-    #[error(transparent)]
+    #[error("{0}")]
     Corruption(#[from] CorruptionError),
     /// A bad schedule.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
     /// Bad knots.
-    #[error(transparent)]
+    #[error("{0}")]
     Curve(#[from] CurveError),
     /// A network that does not fit the pictures.
-    #[error(transparent)]
+    #[error("{0}")]
     Network(#[from] ConfigError),
 }
 

@@ -57,16 +57,16 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 42.0;
 
 /// One axis: its range and its marks.
-struct Axis {
+struct ChartAxis {
     low: f64,
     high: f64,
     log: bool,
     marks: Vec<f64>,
 }
 
-impl Axis {
+impl ChartAxis {
     /// `tight` ends at the last value, else at the mark beyond it.
-    fn over(values: impl Iterator<Item = f64>, log: bool, tight: bool) -> Axis {
+    fn over(values: impl Iterator<Item = f64>, log: bool, tight: bool) -> ChartAxis {
         let ok = |v: &f64| v.is_finite() && (!log || *v > 0.0);
         let (mut low, mut high) =
             values.filter(ok).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -83,8 +83,8 @@ impl Axis {
             // As few as tell the scale: decades, else parts of them, else as on a plain axis.
             let steps: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]];
             let marks = steps.into_iter().map(within).find(|marks| marks.len() >= 3);
-            let marks = marks.unwrap_or_else(|| Axis::over([low, high].into_iter(), false, true).marks);
-            return Axis { low, high, log, marks };
+            let marks = marks.unwrap_or_else(|| ChartAxis::over([low, high].into_iter(), false, true).marks);
+            return ChartAxis { low, high, log, marks };
         }
         if low == high {
             (low, high) = (low - 0.5, high + 0.5);
@@ -96,10 +96,10 @@ impl Axis {
         let marks: Vec<f64> = (first..=last).map(|k| k as f64 * step).collect();
         if tight {
             let within = |mark: &f64| (low - 1e-9 * step..=high + 1e-9 * step).contains(mark);
-            return Axis { low, high, log, marks: marks.into_iter().filter(within).collect() };
+            return ChartAxis { low, high, log, marks: marks.into_iter().filter(within).collect() };
         }
         let (low, high) = (first as f64 * step, last as f64 * step);
-        Axis { low, high, log, marks }
+        ChartAxis { low, high, log, marks }
     }
 
     /// Where a value lies, from 0 to 1.
@@ -125,8 +125,10 @@ impl Chart {
     /// The drawing.
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let (x, y) =
-            (Axis::over(points().map(|p| p.0), self.log_x, true), Axis::over(points().map(|p| p.1), self.log_y, false));
+        let (x, y) = (
+            ChartAxis::over(points().map(|p| p.0), self.log_x, true),
+            ChartAxis::over(points().map(|p| p.1), self.log_y, false),
+        );
         let named = |series: &&Series| series.name != self.y;
         let longest = self.series.iter().filter(named).map(|series| series.name.chars().count()).max();
         let margin = longest.map_or(BARE, |longest| (44.0 + RIGHT.2 * longest as f64).clamp(RIGHT.0, RIGHT.1));
@@ -238,15 +240,15 @@ mod tests {
 
     #[test]
     fn marks_are_round_numbers_that_span_the_values() {
-        let axis = Axis::over([0.03, 0.97].into_iter(), false, false);
+        let axis = ChartAxis::over([0.03, 0.97].into_iter(), false, false);
         assert_eq!(axis.marks.iter().map(|m| label(*m)).collect::<Vec<_>>(), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        let axis = Axis::over([3.0, 4000.0].into_iter(), true, false);
+        let axis = ChartAxis::over([3.0, 4000.0].into_iter(), true, false);
         assert_eq!(axis.marks, [10.0, 100.0, 1000.0]);
-        assert_eq!(Axis::over([11.0, 60.0].into_iter(), true, false).marks, [15.0, 20.0, 30.0, 40.0, 50.0]);
-        assert_eq!(Axis::over([101.0, 119.0].into_iter(), true, false).marks, [100.0, 110.0, 120.0]);
+        assert_eq!(ChartAxis::over([11.0, 60.0].into_iter(), true, false).marks, [15.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(ChartAxis::over([101.0, 119.0].into_iter(), true, false).marks, [100.0, 110.0, 120.0]);
         assert_eq!(axis.place(axis.low), 0.0);
-        assert!((Axis::over([7.0].into_iter(), false, false).place(7.0) - 0.5).abs() < 1e-12);
-        assert_eq!(Axis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
+        assert!((ChartAxis::over([7.0].into_iter(), false, false).place(7.0) - 0.5).abs() < 1e-12);
+        assert_eq!(ChartAxis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
         assert_eq!([0.0, 1e-5, 0.25, 12.0, 2e6].map(label), ["0", "1e-5", "0.25", "12", "2e6"]);
     }
 

@@ -1,6 +1,6 @@
 //! A page as HTML: everything inside, nothing fetched, no script.
 
-use super::{Block, Body, Figure, Page, Section};
+use super::{Body, Figure, Page, PageBlock, Section};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::fmt::Write;
 
@@ -65,19 +65,19 @@ fn write_section(page: &mut String, index: usize, section: &Section) {
     let _ = writeln!(page, "<section>\n<h2 id=\"s{index}\">{}</h2>", escape(&section.title));
     for block in &section.blocks {
         match block {
-            Block::Text(text) => {
+            PageBlock::Text(text) => {
                 let _ = writeln!(page, "<p>{}</p>", escape(text));
             }
-            Block::Code(text) => {
+            PageBlock::Code(text) => {
                 let _ = writeln!(page, "<pre tabindex=\"0\">{}</pre>", escape(text));
             }
-            Block::Figure(figure) => write_figure(page, figure),
-            Block::Row(figures) => {
+            PageBlock::Figure(figure) => write_figure(page, figure),
+            PageBlock::Row(figures) => {
                 page.push_str("<div class=\"row\">\n");
                 figures.iter().for_each(|figure| write_figure(page, figure));
                 page.push_str("</div>\n");
             }
-            Block::Table { head, rows } => write_table(page, head, rows),
+            PageBlock::Table { head, rows } => write_table(page, head, rows),
         }
     }
     page.push_str("</section>\n");
@@ -143,10 +143,10 @@ mod tests {
             sections: vec![Section {
                 title: evil.into(),
                 blocks: vec![
-                    Block::Text(evil.into()),
-                    Block::Code(evil.into()),
-                    Block::Table { head: vec![evil.into()], rows: vec![vec![evil.into()]] },
-                    Block::Figure(Figure {
+                    PageBlock::Text(evil.into()),
+                    PageBlock::Code(evil.into()),
+                    PageBlock::Table { head: vec![evil.into()], rows: vec![vec![evil.into()]] },
+                    PageBlock::Figure(Figure {
                         name: "x",
                         caption: evil.into(),
                         body: Body::Png { bytes: vec![1], width: 1 },

@@ -1,7 +1,7 @@
 //! Numbers that `softdiff eval --run` kept: quality over evaluations of the network, samplers side by side, and how each
 //! number was measured.
 
-use super::{Block, Chart, Figure, Section, Series};
+use super::{Chart, Figure, PageBlock, Section, Series};
 use crate::metrics::{Evaluation, Made, Measured, StoredEvaluations};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ impl StoredEvaluations {
         };
         let count = group.first().map_or(0, |one| one.protocol.images.count);
         let caption = format!("{words}, lower is better; {count} images per point, measured by softdiff eval.");
-        let figure = Block::Figure(Figure::drawn("quality", caption, chart.svg()));
+        let figure = PageBlock::Figure(Figure::drawn("quality", caption, chart.svg()));
         Some(Section { title: "Quality over evaluations".into(), blocks: vec![figure] })
     }
 
@@ -47,18 +47,18 @@ impl StoredEvaluations {
         let mut blocks = Vec::new();
         let groups = self.groups();
         if groups.len() > 1 {
-            blocks.push(Block::Text("Only numbers of one table may be compared with each other.".into()));
+            blocks.push(PageBlock::Text("Only numbers of one table may be compared with each other.".into()));
         }
         for group in &groups {
             blocks.push(results(group));
             let warnings: BTreeSet<&String> = group.iter().flat_map(|one| &one.warnings).collect();
-            blocks.extend(warnings.into_iter().map(|warning| Block::Text(format!("Warning: {warning}."))));
-            blocks.push(Block::Text("How they were measured:".into()));
+            blocks.extend(warnings.into_iter().map(|warning| PageBlock::Text(format!("Warning: {warning}."))));
+            blocks.push(PageBlock::Text("How they were measured:".into()));
             blocks.push(protocol(group));
         }
         if !self.unreadable.is_empty() {
             let names = self.unreadable.join(", ");
-            blocks.push(Block::Text(format!("These files of evaluations/ are no results and left out: {names}.")));
+            blocks.push(PageBlock::Text(format!("These files of evaluations/ are no results and left out: {names}.")));
         }
         (!blocks.is_empty()).then(|| Section { title: "Metrics".into(), blocks })
     }
@@ -116,7 +116,7 @@ fn points<'a>(group: &'a [&'a Evaluation], metric: &'a str) -> impl Iterator<Ite
     group.iter().filter_map(move |one| Some((one.made.as_ref()?, one.results.get(metric)?.value)))
 }
 
-fn results(group: &[&Evaluation]) -> Block {
+fn results(group: &[&Evaluation]) -> PageBlock {
     let metrics: BTreeSet<&String> = group.iter().flat_map(|one| one.results.keys()).collect();
     let mut head = ["sampler", "steps", "evaluations"].map(String::from).to_vec();
     head.extend(metrics.iter().map(|name| name.replace('_', " ")));
@@ -137,7 +137,7 @@ fn results(group: &[&Evaluation]) -> Block {
         cells.extend([text(&|made| made.weights.clone()), hash]);
         cells
     };
-    Block::Table { head, rows: group.iter().map(row).collect() }
+    PageBlock::Table { head, rows: group.iter().map(row).collect() }
 }
 
 fn number(measured: &Measured) -> String {
@@ -147,7 +147,7 @@ fn number(measured: &Measured) -> String {
 }
 
 /// Everything that results in one table have in common.
-fn protocol(group: &[&Evaluation]) -> Block {
+fn protocol(group: &[&Evaluation]) -> PageBlock {
     let mut fields: BTreeMap<String, String> = group.iter().rev().flat_map(|one| one.protocol.fields()).collect();
     fields.retain(|name, value| !IN_ROWS.contains(&name.as_str()) && !value.is_empty());
     let all = |of: fn(&Evaluation) -> &String| {
@@ -157,7 +157,7 @@ fn protocol(group: &[&Evaluation]) -> Block {
     fields.insert("program".into(), format!("softdiff {}", all(|one| &one.version)));
     fields.insert("device".into(), all(|one| &one.device));
     let rows = fields.into_iter().map(|(name, value)| vec![name, value]).collect();
-    Block::Table { head: ["field", "value"].map(String::from).to_vec(), rows }
+    PageBlock::Table { head: ["field", "value"].map(String::from).to_vec(), rows }
 }
 
 /// A word for a shell.

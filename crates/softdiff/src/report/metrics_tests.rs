@@ -46,13 +46,13 @@ fn results_of_one_protocol_make_a_line_for_each_sampler_and_others_a_table_of_th
     ]);
     assert_eq!(kept.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
     let figure = kept.quality().unwrap().blocks.remove(0);
-    let Block::Figure(figure) = figure else { panic!() };
+    let PageBlock::Figure(figure) = figure else { panic!() };
     let (_, svg) = figure.file();
     let svg = String::from_utf8(svg).unwrap();
     assert!(figure.name == "quality" && figure.caption.contains("FID") && figure.caption.contains("50 images"));
     assert!(svg.contains(">heun<") && svg.contains(">naive<") && !svg.contains("step 100"));
     let section = kept.section().unwrap();
-    let tables = section.blocks.iter().filter(|block| matches!(block, Block::Table { .. })).count();
+    let tables = section.blocks.iter().filter(|block| matches!(block, PageBlock::Table { .. })).count();
     let text = format!("{section:?}");
     assert!(tables == 4 && text.contains("torn.json") && text.contains("reference.split") && text.contains("heun39"));
     assert_eq!(kept.lowest_fid().unwrap(), ("FID, 60 images, heun in 39 steps".into(), "10.00".into()));

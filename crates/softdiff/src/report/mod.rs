@@ -33,12 +33,12 @@ pub struct Section {
     /// The heading.
     pub title: String,
     /// What stands below it.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<PageBlock>,
 }
 
 /// A piece of a section.
 #[derive(Debug, Clone)]
-pub enum Block {
+pub enum PageBlock {
     /// A paragraph.
     Text(String),
     /// Something to look at.
@@ -107,8 +107,8 @@ impl Page {
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
         blocks.flat_map(|block| match block {
-            Block::Figure(figure) => std::slice::from_ref(figure),
-            Block::Row(figures) => figures,
+            PageBlock::Figure(figure) => std::slice::from_ref(figure),
+            PageBlock::Row(figures) => figures,
             _ => &[],
         })
     }

@@ -2,7 +2,7 @@
 
 use super::path::{path_section, prior_section, schedule_section};
 use super::samples::{SampleSections, Scene};
-use super::{Block, Page, Records, RecordsError, Section};
+use super::{Page, PageBlock, Records, RecordsError, Section};
 use crate::data::{Dataset, Source};
 use crate::metrics::MetricError;
 use crate::model::{Model, ModelError};
@@ -17,25 +17,25 @@ use softdiff_engine::Device;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The run's records.
-    #[error(transparent)]
+    #[error("{0}")]
     Records(#[from] RecordsError),
     /// The model.
-    #[error(transparent)]
+    #[error("{0}")]
     Model(#[from] ModelError),
     /// The path.
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
     /// The prior.
-    #[error(transparent)]
+    #[error("{0}")]
     Prior(#[from] PriorError),
     /// The schedule's distances.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
     /// Sampling.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// A metric.
-    #[error(transparent)]
+    #[error("{0}")]
     Metric(#[from] MetricError),
 }
 
@@ -124,7 +124,7 @@ fn summary(
         row(name, value.clone());
     }
     let rows = rows.into_iter().map(|row| row.to_vec()).collect();
-    let mut blocks = vec![Block::Table { head: vec![String::new(); 2], rows }];
-    blocks.extend(missing.map(Block::Text));
+    let mut blocks = vec![PageBlock::Table { head: vec![String::new(); 2], rows }];
+    blocks.extend(missing.map(PageBlock::Text));
     Section { title: "At a glance".into(), blocks }
 }

@@ -1,7 +1,7 @@
 //! The way to corruption, its pace, and where it ends.
 
 use super::page::ReportError;
-use super::{Block, Chart, Figure, Records, Section, Series, heat_map};
+use super::{Chart, Figure, PageBlock, Records, Section, Series, heat_map};
 use crate::data::Dataset;
 use crate::image::{Picture, from_unit, grid, to_unit};
 use crate::model::Model;
@@ -42,7 +42,7 @@ pub(super) fn path_section(path: &Path, dataset: &Dataset) -> Result<Section, Re
     }
     let caption = "x_t = C_t x_0 + sigma_t eta for the first images of the data, from t = 0 (left) to t = 1 (right).";
     let figure = Figure::picture("path", caption, &tiles(path, &shown, TIMES));
-    Ok(Section { title: "The corruption path".into(), blocks: vec![Block::Figure(figure)] })
+    Ok(Section { title: "The corruption path".into(), blocks: vec![PageBlock::Figure(figure)] })
 }
 
 /// Level and noise over time; distances between the levels.
@@ -65,7 +65,7 @@ pub(super) fn schedule_section(
     };
     let mut blocks = Vec::new();
     if let Some(schedule) = &records.schedule {
-        blocks.push(Block::Text(format!(
+        blocks.push(PageBlock::Text(format!(
             "{} levels of {}, chosen by {} among {} candidates on {} images; a path of cost {:.4}.",
             schedule.knots.len(),
             schedule.corruption,
@@ -77,7 +77,7 @@ pub(super) fn schedule_section(
             schedule.data.images,
             schedule.path_cost
         )));
-        blocks.push(Block::Figure(Figure::drawn(
+        blocks.push(PageBlock::Figure(Figure::drawn(
             "schedule",
             "The level of corruption over time.",
             chart("level", level, false),
@@ -91,7 +91,7 @@ pub(super) fn schedule_section(
                 ..Chart::default()
             };
             let caption = "Noise and level of the corruption together: the path that was chosen through both.";
-            blocks.push(Block::Figure(Figure::drawn("joint", caption, joint.svg())));
+            blocks.push(PageBlock::Figure(Figure::drawn("joint", caption, joint.svg())));
         }
         let hops: Vec<(f64, f64)> = schedule.hops.iter().enumerate().map(|(i, h)| (i as f64 + 1.0, *h)).collect();
         let hops = Chart {
@@ -100,7 +100,7 @@ pub(super) fn schedule_section(
             series: vec![Series::new("distance", hops)],
             ..Chart::default()
         };
-        blocks.push(Block::Figure(Figure::drawn(
+        blocks.push(PageBlock::Figure(Figure::drawn(
             "hops",
             "The distance from each level to the next: a good schedule spends it evenly.",
             hops.svg(),
@@ -112,10 +112,10 @@ pub(super) fn schedule_section(
             let map = heat_map(&levels, "level", distances.values(), "distance");
             let caption = "Distances between the levels (paired, the same images at both): dark is near, light is far. Hops go along \
                            the diagonal.";
-            blocks.push(Block::Figure(Figure::drawn("distances", caption, map)));
+            blocks.push(PageBlock::Figure(Figure::drawn("distances", caption, map)));
         }
     }
-    blocks.push(Block::Figure(Figure::drawn(
+    blocks.push(PageBlock::Figure(Figure::drawn(
         "noise",
         "The noise's standard deviation over time.",
         chart("sigma", noise, true),
@@ -133,11 +133,11 @@ pub(super) fn prior_section(model: &Model, dataset: &Dataset) -> Result<Section,
     let mut rows = path.diffuse(shown, 1.0, &eta)?;
     rows.extend(model.starts(&(0..(shown.len() / path.shape().len()) as u64).collect::<Vec<_>>()));
     let caption = "Above: images of the data at t = 1. Below: draws from the prior, where samples start.";
-    let mut blocks = vec![Block::Figure(Figure::picture("prior", caption, &tiles(path, &rows, ROW)))];
+    let mut blocks = vec![PageBlock::Figure(Figure::picture("prior", caption, &tiles(path, &rows, ROW)))];
     if images.len() >= 4 * path.shape().len() {
         let gap = model.prior.gap(path, &images, 4, 0)?;
         let row = |name: &str, value: f64, error: f64| vec![name.into(), format!("{value:.4}"), format!("{error:.4}")];
-        blocks.push(Block::Table {
+        blocks.push(PageBlock::Table {
             head: vec!["sliced W2 squared at t = 1".into(), "value".into(), "error".into()],
             rows: vec![
                 row("prior to data", gap.sliced.value, gap.sliced.error),
@@ -145,7 +145,7 @@ pub(super) fn prior_section(model: &Model, dataset: &Dataset) -> Result<Section,
             ],
         });
         if gap.leaks_training_images {
-            blocks.push(Block::Text(
+            blocks.push(PageBlock::Text(
                 "This prior starts from corrupted training images: samples are not all its own.".into(),
             ));
         }

@@ -1,6 +1,6 @@
 //! What a run wrote down: its recipe, events, schedule and sessions, as sections.
 
-use super::{Block, Body, Chart, Figure, Section, Series};
+use super::{Body, Chart, Figure, PageBlock, Section, Series};
 use crate::metrics::StoredEvaluations;
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
@@ -33,13 +33,13 @@ pub struct Records {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The recipe.
-    #[error(transparent)]
+    #[error("{0}")]
     Recipe(#[from] RecipeError),
     /// The events.
-    #[error(transparent)]
+    #[error("{0}")]
     Run(#[from] RunError),
     /// The schedule.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
 }
 
@@ -78,7 +78,7 @@ impl Records {
         let steps: Vec<_> = steps.collect();
         if steps.is_empty() {
             let text = "Nothing is written down yet.".to_owned();
-            return Section { title: "Training".into(), blocks: vec![Block::Text(text)] };
+            return Section { title: "Training".into(), blocks: vec![PageBlock::Text(text)] };
         }
         let bins = steps.first().map_or(0, |step| step.2.len());
         let line = |value: &dyn Fn(usize) -> Option<f64>| thinned(&steps, |i| (steps[i].0, value(i)));
@@ -111,17 +111,17 @@ impl Records {
             ..Chart::default()
         };
         let mut blocks = vec![
-            Block::Figure(Figure::drawn(
+            PageBlock::Figure(Figure::drawn(
                 "loss",
                 "The training loss (Soft Score Matching, summed over pixels), averaged over the steps between two records.",
                 total.svg(),
             )),
-            Block::Figure(Figure::drawn(
+            PageBlock::Figure(Figure::drawn(
                 "loss-by-time",
                 "The same by time: small t is nearly clean, t = 1 fully corrupted.",
                 by_time.svg(),
             )),
-            Block::Figure(Figure::drawn(
+            PageBlock::Figure(Figure::drawn(
                 "norm",
                 "The gradient's norm before clipping, averaged in the same way.",
                 norm.svg(),
@@ -136,8 +136,8 @@ impl Records {
             })
             .collect();
         if !warnings.is_empty() {
-            blocks.push(Block::Text(format!("Warnings during training: {}.", warnings.len())));
-            blocks.push(Block::Code(warnings.iter().take(20).cloned().collect::<Vec<_>>().join("\n")));
+            blocks.push(PageBlock::Text(format!("Warnings during training: {}.", warnings.len())));
+            blocks.push(PageBlock::Code(warnings.iter().take(20).cloned().collect::<Vec<_>>().join("\n")));
         }
         Section { title: "Training".into(), blocks }
     }
@@ -168,7 +168,7 @@ impl Records {
         }
         (!row.is_empty()).then(|| Section {
             title: "Previews during training".into(),
-            blocks: vec![Block::Text(text.into()), Block::Row(row)],
+            blocks: vec![PageBlock::Text(text.into()), PageBlock::Row(row)],
         })
     }
 
@@ -185,10 +185,10 @@ impl Records {
             vec![begun, build, device, session.threads.to_string(), session.from_step.to_string()]
         });
         let blocks = vec![
-            Block::Text("With the recipe below as config.toml:".into()),
-            Block::Code(commands.join("\n")),
-            Block::Code(self.recipe.to_toml()),
-            Block::Table { head, rows: rows.collect() },
+            PageBlock::Text("With the recipe below as config.toml:".into()),
+            PageBlock::Code(commands.join("\n")),
+            PageBlock::Code(self.recipe.to_toml()),
+            PageBlock::Table { head, rows: rows.collect() },
         ];
         Section { title: "Do it again".into(), blocks }
     }

@@ -2,7 +2,7 @@
 
 use super::page::ReportError;
 use super::path::tiles;
-use super::{Block, Chart, Figure, Section, Series};
+use super::{Chart, Figure, PageBlock, Section, Series};
 use crate::data::Dataset;
 use crate::image::to_unit;
 use crate::metrics::{Distance, Measured, evenly_spaced, memorisation, nearest};
@@ -67,7 +67,7 @@ impl Scene<'_> {
             model.weights
         );
         let picture = tiles(&model.path, &images[..shown * size], crate::image::grid::square_columns(shown));
-        let figure = Block::Figure(Figure::picture("samples", caption, &picture));
+        let figure = PageBlock::Figure(Figure::picture("samples", caption, &picture));
         found.grid = Some(Section { title: "Samples".into(), blocks: vec![figure] });
         if let Some(dataset) = self.dataset {
             let quality = self.quality(&images)?;
@@ -110,7 +110,7 @@ impl Scene<'_> {
         }
         let caption = format!("From top to bottom: {}. Each column starts from the same seed.", names.join(", "));
         let figure = Figure::picture("samplers", caption, &tiles(&model.path, &rows, ROW));
-        Ok(Section { title: "Samplers side by side".into(), blocks: vec![Block::Figure(figure)] })
+        Ok(Section { title: "Samplers side by side".into(), blocks: vec![PageBlock::Figure(figure)] })
     }
 
     /// The predicted clean image over time (the paper's figure of conditional means).
@@ -140,7 +140,7 @@ impl Scene<'_> {
         }
         let caption = "The network's prediction on the way, from the start (left) to the end (right).";
         let figure = Figure::picture("means", caption, &tiles(&model.path, &rows, columns));
-        Ok(Section { title: "Conditional means".into(), blocks: vec![Block::Figure(figure)] })
+        Ok(Section { title: "Conditional means".into(), blocks: vec![PageBlock::Figure(figure)] })
     }
 
     /// Quality over the number of evaluations.
@@ -192,7 +192,7 @@ impl Scene<'_> {
         let figure = Figure::drawn("quality", caption, chart.svg());
         let why = "This is not FID, which needs the Inception network and thousands of images: results that softdiff eval --run \
                    keeps, of several samplers or numbers of steps, are drawn here instead.";
-        let blocks = vec![Block::Figure(figure), Block::Text(why.into())];
+        let blocks = vec![PageBlock::Figure(figure), PageBlock::Text(why.into())];
         Ok(Section { title: "Quality over evaluations".into(), blocks })
     }
 
@@ -225,7 +225,7 @@ impl Scene<'_> {
         );
         found.numbers.push(("memorised (pixels)".into(), format!("{:.1} %", 100.0 * score.share)));
         let figure = Figure::picture("neighbours", caption, &tiles(&self.model.path, &to_unit(&rows), shown));
-        found.others.push(Section { title: "Nearest neighbours".into(), blocks: vec![Block::Figure(figure)] });
+        found.others.push(Section { title: "Nearest neighbours".into(), blocks: vec![PageBlock::Figure(figure)] });
         Ok(())
     }
 }

@@ -9,7 +9,7 @@
 //! it is PiGDM's correction, and with s = 0 besides DDNM's projection.
 
 use super::solve::System;
-use super::{Observation, Spread};
+use super::{ImageCovariance, Observation};
 use crate::objective::ObjectiveError;
 use crate::path::Path;
 use crate::sampler::{Denoiser, Result, SamplerError};
@@ -20,12 +20,17 @@ pub struct Conditioned<'a> {
     inner: &'a mut dyn Denoiser,
     path: &'a Path,
     observation: &'a Observation,
-    spread: &'a Spread,
+    spread: &'a ImageCovariance,
 }
 
 impl<'a> Conditioned<'a> {
     /// Conditions `inner`; `spread` is that of the images about their mean.
-    pub fn new(inner: &'a mut dyn Denoiser, path: &'a Path, observation: &'a Observation, spread: &'a Spread) -> Self {
+    pub fn new(
+        inner: &'a mut dyn Denoiser,
+        path: &'a Path,
+        observation: &'a Observation,
+        spread: &'a ImageCovariance,
+    ) -> Self {
         Conditioned { inner, path, observation, spread }
     }
 }
@@ -76,7 +81,7 @@ mod tests {
         let known: Vec<bool> = (0..16).map(|i| i % 3 != 0).collect();
         let values = Stream::new(4, "seen").normals(16);
         let seen = Observation::masked(SHAPE, &known, s, values).unwrap();
-        let spread = Spread::white(variance).unwrap();
+        let spread = ImageCovariance::white(variance).unwrap();
         for t in [0.05, 0.18, 0.5, 1.0] {
             let xt = Stream::new(5, "x_t").normals(32);
             let found = Conditioned::new(&mut oracle, &path, &seen, &spread).x0_hat(&xt, t).unwrap();

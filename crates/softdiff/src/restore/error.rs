@@ -3,6 +3,7 @@
 use crate::corruption::{CorruptionError, Shape};
 use crate::path::PathError;
 use crate::sampler::SamplerError;
+use softdiff_engine::Hint;
 use std::borrow::Cow;
 
 /// Why an image could not be restored.
@@ -41,22 +42,21 @@ pub enum RestoreError {
     #[error("this model's path never looks like the picture, so it cannot be entered with it")]
     NeverEntered,
     /// A bad corruption.
-    #[error(transparent)]
+    #[error("{0}")]
     Corruption(#[from] CorruptionError),
     /// A bad path or time.
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
     /// A sampler that failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// A device that cannot be opened.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
 }
 
-impl RestoreError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<Cow<'_, str>> {
+impl Hint for RestoreError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             RestoreError::Size { .. } => "give one of that size".into(),
             RestoreError::ImageSize { shape, .. } => {

@@ -30,7 +30,7 @@ pub use observation::{Observation, POOR_FIT, QUANTISATION};
 pub use posterior::{PosteriorSampler, PosteriorSamples};
 pub use restoration::{Restoration, Restored};
 pub use scores::{PairScore, RestorationScores};
-pub use spread::Spread;
+pub use spread::ImageCovariance;
 pub use task::{BlurKind, Observed, Task, fitted, known_pixels};
 
 /// A result of this module.

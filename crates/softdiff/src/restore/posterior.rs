@@ -1,6 +1,6 @@
 //! Images that explain an observation: several of them, their mean, and how far they differ.
 
-use super::{Conditioned, Observation, PathEntry, Result, Spread};
+use super::{Conditioned, ImageCovariance, Observation, PathEntry, Result};
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::random::Stream;
@@ -21,7 +21,7 @@ pub struct PosteriorSampler<'a> {
     pub entry: PathEntry,
     /// The images' spread about their mean, for the correction by what was seen; none goes back along the path without
     /// looking at the observation again.
-    pub spread: Option<&'a Spread>,
+    pub spread: Option<&'a ImageCovariance>,
     /// Images at a time.
     pub batch: usize,
 }

@@ -1,7 +1,9 @@
 //! Restoring an image with a trained model.
 
 use super::task::shape_of;
-use super::{Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Spread, Task};
+use super::{
+    ImageCovariance, Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Task,
+};
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
 use crate::recipe::SampleSection;
@@ -152,7 +154,7 @@ impl<'a> Restoration<'a> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Restored> {
         let observation = &observed.observation;
-        let spread = Spread::fitting(observation)?;
+        let spread = ImageCovariance::fitting(observation)?;
         let sampler = self.section.build()?;
         let posterior = PosteriorSampler {
             path: &self.model.path,

@@ -15,19 +15,19 @@ const CORRELATION: f64 = 0.87;
 
 /// The root of a covariance of images, S = R R.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spread {
+pub struct ImageCovariance {
     root: LinearMap,
 }
 
-impl Spread {
+impl ImageCovariance {
     /// Independent values of one variance: S = v I.
-    pub fn white(variance: f64) -> Result<Spread> {
-        Ok(Spread { root: LinearMap::Scale(check(variance)?.sqrt()) })
+    pub fn white(variance: f64) -> Result<ImageCovariance> {
+        Ok(ImageCovariance { root: LinearMap::Scale(check(variance)?.sqrt()) })
     }
 
     /// The power of photographs, `1 / (1 + k^2)` at frequency k (Field 1987), with `variance` as the mean over an image;
     /// their channels go together.
-    pub fn natural(shape: Shape, variance: f64) -> Result<Spread> {
+    pub fn natural(shape: Shape, variance: f64) -> Result<ImageCovariance> {
         let variance = check(variance)?;
         let side = shape.height.max(shape.width) as f64;
         let power = |index: usize| {
@@ -40,16 +40,18 @@ impl Spread {
         let spread = Self::of_powers(shape, &powers.iter().map(|p| p / mean * variance).collect::<Vec<f64>>());
         Ok(match shape.channels {
             1 => spread,
-            n => Spread { root: LinearMap::Compose(vec![spread.root, LinearMap::ChannelMix(correlated_root(n))]) },
+            n => ImageCovariance {
+                root: LinearMap::Compose(vec![spread.root, LinearMap::ChannelMix(correlated_root(n))]),
+            },
         })
     }
 
     /// The power of photographs, scaled to match what was seen: images of this spread, seen through A, vary as
     /// much as y does.
-    pub fn fitting(observation: &Observation) -> Result<Spread> {
+    pub fn fitting(observation: &Observation) -> Result<ImageCovariance> {
         const DRAWS: usize = 16;
         let (shape, map) = (observation.shape(), observation.map());
-        let unit = Spread::natural(shape, 1.0)?;
+        let unit = ImageCovariance::natural(shape, 1.0)?;
         let flat = map.apply(shape, &vec![1.0; shape.len()])?;
         // What is left when the best flat image is taken away.
         let varying = |seen: &[f64]| {
@@ -67,10 +69,10 @@ impl Spread {
     }
 
     /// The variance of each frequency of the cosine basis, row by row, the same for all channels.
-    pub fn of_powers(shape: Shape, powers: &[f64]) -> Spread {
+    pub fn of_powers(shape: Shape, powers: &[f64]) -> ImageCovariance {
         let gains = powers.iter().map(|power| power.max(0.0).sqrt()).collect();
         let (rows, cols) = (cosine_basis(shape.height), cosine_basis(shape.width));
-        Spread { root: LinearMap::Spectral { rows, cols, gains } }
+        ImageCovariance { root: LinearMap::Spectral { rows, cols, gains } }
     }
 
     /// A Gaussian image of this spread about the best flat one, given what was seen: drawn as if nothing had been, then
@@ -122,14 +124,16 @@ mod tests {
     #[test]
     fn a_spread_is_fitted_to_what_was_seen_of_images() {
         let shape = Shape::new(16, 16, 1);
-        let spread = Spread::natural(shape, 0.05).unwrap();
+        let spread = ImageCovariance::natural(shape, 0.05).unwrap();
         let blur = Blur::new(shape, Boundary::Reflect, 4.0).unwrap().at(1.5).unwrap();
         let mut found = Vec::new();
         for seed in 0..40 {
             let white = Stream::new(seed, "image").normals(shape.len());
             let x: Vec<f64> = spread.root().apply(shape, &white).unwrap().iter().map(|x| 0.5 + x).collect();
             let seen = Observation::new(shape, blur.clone(), 0.01, blur.apply(shape, &x).unwrap()).unwrap();
-            let LinearMap::Spectral { gains, .. } = Spread::fitting(&seen).unwrap().root else { unreachable!() };
+            let LinearMap::Spectral { gains, .. } = ImageCovariance::fitting(&seen).unwrap().root else {
+                unreachable!()
+            };
             found.push(gains.iter().map(|g| g * g).sum::<f64>() / shape.len() as f64);
         }
         let mean = found.iter().sum::<f64>() / found.len() as f64;
@@ -139,11 +143,11 @@ mod tests {
     #[test]
     fn both_have_the_variance_asked_for() {
         let shape = Shape::new(6, 9, 2);
-        for spread in [Spread::white(0.04).unwrap(), Spread::natural(shape, 0.04).unwrap()] {
+        for spread in [ImageCovariance::white(0.04).unwrap(), ImageCovariance::natural(shape, 0.04).unwrap()] {
             let root = spread.root().to_dense(shape).unwrap();
             let values = root.times_transposed(&root).diagonal_values();
             assert!((values.iter().sum::<f64>() / shape.len() as f64 - 0.04).abs() < 1e-12);
         }
-        assert!(Spread::white(0.0).is_err() && Spread::natural(shape, f64::NAN).is_err());
+        assert!(ImageCovariance::white(0.0).is_err() && ImageCovariance::natural(shape, f64::NAN).is_err());
     }
 }

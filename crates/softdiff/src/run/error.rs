@@ -1,6 +1,8 @@
 //! What can be wrong with a run's folder.
 
 use super::lock::Holder;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -24,9 +26,8 @@ pub enum RunError {
     EventsClosed { path: PathBuf },
 }
 
-impl RunError {
-    /// What to do about it, where there is something to do.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for RunError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
             RunError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space and run the same command again".into())
@@ -35,7 +36,7 @@ impl RunError {
                 Some("the file system may not support locks: use a folder on a local disk".into())
             }
             RunError::Locked { holder: Some(holder), .. } => {
-                Some(format!("wait until it is done, end it with `kill {}`, or use another folder", holder.pid))
+                Some(format!("wait until it is done, end it with `kill {}`, or use another folder", holder.pid).into())
             }
             RunError::Locked { holder: None, .. } => Some("wait until it is done, or use another folder".into()),
             RunError::Event { .. } => {

@@ -1,6 +1,8 @@
 //! The guard before the optimiser: nothing that is not finite reaches the weights, and a spike does not go unseen.
 
 use serde::{Deserialize, Serialize};
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -77,10 +79,9 @@ pub struct Diverged {
     pub last_good: Option<String>,
 }
 
-impl Diverged {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        "lower the learning rate or the clipping norm, and check the data for values that are not finite".into()
+impl Hint for Diverged {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some("lower the learning rate or the clipping norm, and check the data for values that are not finite".into())
     }
 }
 

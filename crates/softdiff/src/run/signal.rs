@@ -2,6 +2,8 @@
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -48,10 +50,9 @@ pub struct Stopped {
     pub checkpoint: Option<String>,
 }
 
-impl Stopped {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        "run the same command again to continue".into()
+impl Hint for Stopped {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some("run the same command again to continue".into())
     }
 }
 

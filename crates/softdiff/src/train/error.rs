@@ -5,6 +5,8 @@ use crate::checkpoint::CheckpointError;
 use crate::recipe::RecipeError;
 use crate::run::{Diverged, RunError, Stopped};
 use crate::sampler::SamplerError;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -36,37 +38,37 @@ pub enum TrainError {
         network: String,
     },
     /// A bad recipe.
-    #[error(transparent)]
+    #[error("{0}")]
     Recipe(#[from] RecipeError),
     /// Images, schedule or prior.
-    #[error(transparent)]
+    #[error("{0}")]
     Prepare(Box<PrepareError>),
     /// The metric that chooses the best checkpoint.
-    #[error(transparent)]
+    #[error("{0}")]
     Score(Box<ScoreError>),
     /// A path that has no table.
-    #[error(transparent)]
+    #[error("{0}")]
     Table(#[from] TableError),
     /// The device or the graph.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
     /// A checkpoint.
-    #[error(transparent)]
+    #[error("{0}")]
     Checkpoint(#[from] CheckpointError),
     /// The run's folder.
-    #[error(transparent)]
+    #[error("{0}")]
     Run(#[from] RunError),
     /// A preview.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// An evaluation.
     #[error("an evaluation failed")]
     Evaluation(#[source] Box<dyn Error + Send + Sync>),
     /// Only non-finite numbers.
-    #[error(transparent)]
+    #[error("{0}")]
     Diverged(#[from] Diverged),
     /// A signal.
-    #[error(transparent)]
+    #[error("{0}")]
     Stopped(#[from] Stopped),
 }
 
@@ -82,9 +84,8 @@ impl From<ScoreError> for TrainError {
     }
 }
 
-impl TrainError {
-    /// What to do about it, where that is known.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for TrainError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         let hint =
             "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU";
         matches!(self, TrainError::Engine(softdiff_engine::Error::Memory { .. })).then(|| hint.into())

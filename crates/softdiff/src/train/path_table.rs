@@ -29,10 +29,10 @@ pub enum TableError {
         bytes: usize,
     },
     /// A bad path.
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
     /// Maps of different kinds.
-    #[error(transparent)]
+    #[error("{0}")]
     Corruption(#[from] CorruptionError),
 }
 

@@ -78,13 +78,13 @@ pub enum ScoreError {
     #[error("FID needs the Inception network; name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)")]
     NoNetwork,
     /// The Inception network.
-    #[error(transparent)]
+    #[error("{0}")]
     Inception(#[from] InceptionError),
     /// Sampling.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// Measuring.
-    #[error(transparent)]
+    #[error("{0}")]
     Metric(#[from] MetricError),
 }
 

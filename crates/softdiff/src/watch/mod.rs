@@ -5,8 +5,8 @@ mod snapshot;
 mod state;
 
 pub use pace::Clock;
-pub use snapshot::{Best, Loss, Note, Snapshot, Throughput};
-pub use state::State;
+pub use snapshot::{Best, Loss, Snapshot, StepNote, Throughput};
+pub use state::RunState;
 
 use crate::run::{Event, EventKind, Follower, Result, RunFolder};
 use pace::Arrivals;
@@ -23,21 +23,21 @@ pub struct Watch {
     follower: Follower,
     clock: Clock,
     arrivals: Arrivals,
-    seen: Seen,
+    seen: EventSummary,
 }
 
 /// What the events said so far.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct EventSummary {
     step: u64,
     started: Option<EventKind>,
     last: Option<EventKind>,
     losses: Vec<(u64, f64)>,
     evaluations: BTreeMap<String, Best>,
-    warnings: Vec<Note>,
+    warnings: Vec<StepNote>,
     warned: u64,
-    preview: Option<Note>,
-    checkpoint: Option<Note>,
+    preview: Option<StepNote>,
+    checkpoint: Option<StepNote>,
     stopped: Option<String>,
 }
 
@@ -45,14 +45,14 @@ impl Watch {
     /// Of the run in a folder.
     pub fn new(folder: &RunFolder) -> Watch {
         let (follower, clock) = (Follower::new(folder), Clock::default());
-        Watch { folder: folder.clone(), follower, clock, arrivals: Arrivals::default(), seen: Seen::default() }
+        Watch { folder: folder.clone(), follower, clock, arrivals: Arrivals::default(), seen: EventSummary::default() }
     }
 
     /// Looks; `now` counts from any moment, always the same one.
     pub fn look(&mut self, now: Duration) -> Result<Snapshot> {
         let news = self.follower.look()?;
         if news.anew {
-            (self.seen, self.arrivals) = (Seen::default(), Arrivals::default());
+            (self.seen, self.arrivals) = (EventSummary::default(), Arrivals::default());
         }
         news.events.into_iter().for_each(|event| self.seen.add(event));
         self.clock.read(&self.folder);
@@ -66,7 +66,7 @@ impl Watch {
     }
 }
 
-impl Seen {
+impl EventSummary {
     fn add(&mut self, Event { step, kind }: Event) {
         self.step = step;
         self.stopped = None;
@@ -76,8 +76,8 @@ impl Seen {
                 self.losses.push((step, loss));
                 self.last = Some(kind);
             }
-            EventKind::Checkpoint { name } => self.checkpoint = Some(Note { step, text: name }),
-            EventKind::Preview { file } => self.preview = Some(Note { step, text: file }),
+            EventKind::Checkpoint { name } => self.checkpoint = Some(StepNote { step, text: name }),
+            EventKind::Preview { file } => self.preview = Some(StepNote { step, text: file }),
             EventKind::Evaluation { metric, value, .. } => {
                 let best = self.evaluations.entry(metric).or_insert(Best { step, value, lowest: value, at: step });
                 (best.step, best.value) = (step, value);
@@ -87,7 +87,7 @@ impl Seen {
             }
             EventKind::Warning { message } => {
                 self.warned += 1;
-                self.warnings.push(Note { step, text: message });
+                self.warnings.push(StepNote { step, text: message });
                 self.warnings.drain(..self.warnings.len().saturating_sub(WARNINGS));
             }
             EventKind::Stopped { reason, .. } => self.stopped = Some(reason),

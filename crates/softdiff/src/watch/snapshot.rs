@@ -1,6 +1,6 @@
 //! One look at a run.
 
-use super::{State, Watch, pace};
+use super::{RunState, Watch, pace};
 use crate::run::{DeviceMemory, EventKind, Holder, Memory, Presence};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub name: String,
     /// What it is doing.
     #[serde(flatten)]
-    pub state: State,
+    pub state: RunState,
     /// Steps done.
     pub step: u64,
     /// Steps to do, once training has begun.
@@ -45,18 +45,18 @@ pub struct Snapshot {
     /// How many warnings there were.
     pub warned: u64,
     /// The last of them.
-    pub warnings: Vec<Note>,
+    pub warnings: Vec<StepNote>,
     /// The last preview's file, from the run's folder.
-    pub preview: Option<Note>,
+    pub preview: Option<StepNote>,
     /// The last checkpoint that was due.
-    pub checkpoint: Option<Note>,
+    pub checkpoint: Option<StepNote>,
     /// Lines of the event stream that are no events.
     pub unreadable_lines: u64,
 }
 
 /// Text that belongs to a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
+pub struct StepNote {
     /// Steps done.
     pub step: u64,
     /// The text.
@@ -111,8 +111,8 @@ impl Watch {
             (steps, parameters, batch, bins) = (Some(*all), Some(*count), *images, time_bins.clone());
         }
         let (writer, presence) = self.folder.writer();
-        let state = State::of(presence, seen.stopped.as_deref(), seen.step, steps);
-        let at_work = matches!(state, State::Training | State::Preparing | State::Elsewhere);
+        let state = RunState::of(presence, seen.stopped.as_deref(), seen.step, steps);
+        let at_work = matches!(state, RunState::Training | RunState::Preparing | RunState::Elsewhere);
         let pace = self.arrivals.pace().filter(|_| at_work);
         let pace = pace.or_else(|| self.clock.pace()).or_else(|| pace::pace_by_file(&self.folder, seen.step));
         let left = steps.map(|steps| steps.saturating_sub(seen.step) as f64);

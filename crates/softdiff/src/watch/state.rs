@@ -7,7 +7,7 @@ use std::fmt;
 /// What a run is doing, as far as it can be told from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "snake_case")]
-pub enum State {
+pub enum RunState {
     /// A process works on it and has done no step yet.
     Preparing,
     /// A process trains it.
@@ -22,38 +22,38 @@ pub enum State {
     Elsewhere,
 }
 
-impl State {
+impl RunState {
     /// The state of a run after `step` of `steps`, whose writer is `presence`.
-    pub(super) fn of(presence: Presence, stopped: Option<&str>, step: u64, steps: Option<u64>) -> State {
+    pub(super) fn of(presence: Presence, stopped: Option<&str>, step: u64, steps: Option<u64>) -> RunState {
         let finished = steps.is_some_and(|steps| step >= steps);
         match (presence, stopped) {
-            (Presence::Alive, _) if finished => State::Finished,
+            (Presence::Alive, _) if finished => RunState::Finished,
             // The event of the earlier process is cut once the next one begins.
-            (Presence::Alive, _) if step == 0 => State::Preparing,
-            (Presence::Alive, None) => State::Training,
-            (Presence::Alive, Some(_)) => State::Preparing,
-            (_, Some(reason)) => State::Stopped(reason.into()),
-            _ if finished => State::Finished,
-            (Presence::Unknown, None) => State::Elsewhere,
-            (Presence::Absent | Presence::Dead, None) => State::Interrupted,
+            (Presence::Alive, _) if step == 0 => RunState::Preparing,
+            (Presence::Alive, None) => RunState::Training,
+            (Presence::Alive, Some(_)) => RunState::Preparing,
+            (_, Some(reason)) => RunState::Stopped(reason.into()),
+            _ if finished => RunState::Finished,
+            (Presence::Unknown, None) => RunState::Elsewhere,
+            (Presence::Absent | Presence::Dead, None) => RunState::Interrupted,
         }
     }
 
     /// Whether nothing more will come of itself.
     pub fn is_over(&self) -> bool {
-        matches!(self, State::Finished | State::Stopped(_) | State::Interrupted)
+        matches!(self, RunState::Finished | RunState::Stopped(_) | RunState::Interrupted)
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            State::Preparing => f.write_str("preparing"),
-            State::Training => f.write_str("training"),
-            State::Finished => f.write_str("finished"),
-            State::Stopped(reason) => write!(f, "stopped: {reason}"),
-            State::Interrupted => f.write_str("not running; the same command again continues it"),
-            State::Elsewhere => f.write_str("written from another machine"),
+            RunState::Preparing => f.write_str("preparing"),
+            RunState::Training => f.write_str("training"),
+            RunState::Finished => f.write_str("finished"),
+            RunState::Stopped(reason) => write!(f, "stopped: {reason}"),
+            RunState::Interrupted => f.write_str("not running; the same command again continues it"),
+            RunState::Elsewhere => f.write_str("written from another machine"),
         }
     }
 }
@@ -64,14 +64,14 @@ mod tests {
 
     #[test]
     fn the_state_follows_from_writer_events_and_steps() {
-        let of = |presence, stopped, step| State::of(presence, stopped, step, Some(10));
-        assert_eq!(of(Presence::Alive, None, 0), State::Preparing);
-        assert_eq!(of(Presence::Alive, None, 3), State::Training);
-        assert_eq!(of(Presence::Alive, Some("SIGTERM"), 3), State::Preparing);
-        assert_eq!(of(Presence::Absent, Some("SIGTERM"), 3), State::Stopped("SIGTERM".into()));
-        assert_eq!(of(Presence::Dead, None, 3), State::Interrupted);
-        assert_eq!(of(Presence::Unknown, None, 3), State::Elsewhere);
-        assert_eq!(of(Presence::Unknown, None, 10), State::Finished);
-        assert_eq!(State::of(Presence::Absent, None, 0, None), State::Interrupted);
+        let of = |presence, stopped, step| RunState::of(presence, stopped, step, Some(10));
+        assert_eq!(of(Presence::Alive, None, 0), RunState::Preparing);
+        assert_eq!(of(Presence::Alive, None, 3), RunState::Training);
+        assert_eq!(of(Presence::Alive, Some("SIGTERM"), 3), RunState::Preparing);
+        assert_eq!(of(Presence::Absent, Some("SIGTERM"), 3), RunState::Stopped("SIGTERM".into()));
+        assert_eq!(of(Presence::Dead, None, 3), RunState::Interrupted);
+        assert_eq!(of(Presence::Unknown, None, 3), RunState::Elsewhere);
+        assert_eq!(of(Presence::Unknown, None, 10), RunState::Finished);
+        assert_eq!(RunState::of(Presence::Absent, None, 0, None), RunState::Interrupted);
     }
 }

@@ -4,8 +4,8 @@ mod request;
 mod response;
 mod server;
 
-pub use request::{Method, Request};
-pub use response::{Response, Status};
+pub use request::{HttpMethod, HttpRequest};
+pub use response::{HttpResponse, HttpStatus};
 pub use server::{Handler, serve};
 
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! A request, read within limits of size and time.
 
-use super::response::{Response, Status};
+use super::response::{HttpResponse, HttpStatus};
 use super::{LARGEST_BODY, LONGEST_HEAD, MOST_HEADERS};
 use std::io::Read;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum HttpMethod {
     /// To look.
     Get,
     /// To do.
@@ -15,9 +15,9 @@ pub enum Method {
 
 /// A whole request.
 #[derive(Debug)]
-pub struct Request {
+pub struct HttpRequest {
     /// To look or to do.
-    pub method: Method,
+    pub method: HttpMethod,
     /// The path with its `%` letters decoded.
     pub path: String,
     /// The query's names and values, decoded.
@@ -28,17 +28,20 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl HttpRequest {
     /// Reads one request; what is wrong with it is the answer to it. `refuse` sees it before its body is read, which costs
     /// memory.
-    pub fn read(from: &mut dyn Read, refuse: &dyn Fn(&Request) -> Option<Response>) -> Result<Request, Response> {
+    pub fn read(
+        from: &mut dyn Read,
+        refuse: &dyn Fn(&HttpRequest) -> Option<HttpResponse>,
+    ) -> Result<HttpRequest, HttpResponse> {
         let (head, rest) = read_head(from)?;
         let head = std::str::from_utf8(&head).map_err(|_| bad("the head of the request is no text"))?;
         let mut lines = head.split("\r\n");
         let (method, target) = request_line(lines.next().unwrap_or_default())?;
         let headers = lines.map(header).collect::<Result<Vec<_>, _>>()?;
         if headers.len() > MOST_HEADERS {
-            return Err(Response::problem(Status::HeadTooLarge, "too many headers", "send fewer"));
+            return Err(HttpResponse::problem(HttpStatus::HeadTooLarge, "too many headers", "send fewer"));
         }
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = decode(path, false)?;
@@ -47,7 +50,7 @@ impl Request {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             pairs.push((decode(name, true)?, decode(value, true)?));
         }
-        let mut request = Request { method, path, query: pairs, headers, body: vec![] };
+        let mut request = HttpRequest { method, path, query: pairs, headers, body: vec![] };
         if request.headers.iter().filter(|(name, _)| name == "host").count() != 1 {
             return Err(bad("a request names exactly one host"));
         }
@@ -68,15 +71,23 @@ impl Request {
         self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    fn read_body(&self, from: &mut dyn Read, mut body: Vec<u8>) -> Result<Vec<u8>, Response> {
+    fn read_body(&self, from: &mut dyn Read, mut body: Vec<u8>) -> Result<Vec<u8>, HttpResponse> {
         if self.header("transfer-encoding").is_some() {
-            return Err(Response::problem(Status::NeedsLength, "bodies in chunks are not read", "send a length"));
+            return Err(HttpResponse::problem(
+                HttpStatus::NeedsLength,
+                "bodies in chunks are not read",
+                "send a length",
+            ));
         }
         let lengths: Vec<&str> =
             self.headers.iter().filter(|(name, _)| name == "content-length").map(|(_, value)| value.as_str()).collect();
         let length = match lengths[..] {
-            [] if self.method == Method::Post => {
-                return Err(Response::problem(Status::NeedsLength, "the body has no length", "send content-length"));
+            [] if self.method == HttpMethod::Post => {
+                return Err(HttpResponse::problem(
+                    HttpStatus::NeedsLength,
+                    "the body has no length",
+                    "send content-length",
+                ));
             }
             [] => 0,
             // Digits only: `parse` would also take a sign.
@@ -96,7 +107,7 @@ impl Request {
 }
 
 /// The head without the empty line that ends it, and what came with it of the body.
-fn read_head(from: &mut dyn Read) -> Result<(Vec<u8>, Vec<u8>), Response> {
+fn read_head(from: &mut dyn Read) -> Result<(Vec<u8>, Vec<u8>), HttpResponse> {
     let (mut head, mut part) = (Vec::new(), [0; 2048]);
     loop {
         let count = from.read(&mut part).map_err(|_| slow())?;
@@ -113,21 +124,31 @@ fn read_head(from: &mut dyn Read) -> Result<(Vec<u8>, Vec<u8>), Response> {
             }
         }
         if head.len() > LONGEST_HEAD {
-            return Err(Response::problem(Status::HeadTooLarge, "the head of the request is too long", "shorten it"));
+            return Err(HttpResponse::problem(
+                HttpStatus::HeadTooLarge,
+                "the head of the request is too long",
+                "shorten it",
+            ));
         }
     }
 }
 
-fn request_line(line: &str) -> Result<(Method, &str), Response> {
+fn request_line(line: &str) -> Result<(HttpMethod, &str), HttpResponse> {
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words[..] else { return Err(bad("the first line is no request")) };
     if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
         return Err(bad("only HTTP/1.1 is spoken here"));
     }
     let method = match method {
-        "GET" => Method::Get,
-        "POST" => Method::Post,
-        _ => return Err(Response::problem(Status::NotAllowed, "only GET and POST are answered", "use one of them")),
+        "GET" => HttpMethod::Get,
+        "POST" => HttpMethod::Post,
+        _ => {
+            return Err(HttpResponse::problem(
+                HttpStatus::NotAllowed,
+                "only GET and POST are answered",
+                "use one of them",
+            ));
+        }
     };
     if !target.starts_with('/') || target.bytes().any(|b| b <= b' ' || b >= 0x7f) {
         return Err(bad("the address is no path"));
@@ -135,7 +156,7 @@ fn request_line(line: &str) -> Result<(Method, &str), Response> {
     Ok((method, target))
 }
 
-fn header(line: &str) -> Result<(String, String), Response> {
+fn header(line: &str) -> Result<(String, String), HttpResponse> {
     let (name, value) = line.split_once(':').ok_or_else(|| bad("a header has no colon"))?;
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || !name.bytes().all(token) || value.chars().any(|c| c.is_control() && c != '\t') {
@@ -145,7 +166,7 @@ fn header(line: &str) -> Result<(String, String), Response> {
 }
 
 /// `%41` is `A`; in a query `+` is a space. Control letters are refused.
-fn decode(text: &str, query: bool) -> Result<String, Response> {
+fn decode(text: &str, query: bool) -> Result<String, HttpResponse> {
     let wrong = || bad("the address has a bad % letter");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -163,16 +184,16 @@ fn decode(text: &str, query: bool) -> Result<String, Response> {
     if text.chars().any(char::is_control) { Err(wrong()) } else { Ok(text) }
 }
 
-fn bad(problem: &str) -> Response {
-    Response::problem(Status::Bad, problem, "use a browser, or speak plain HTTP/1.1")
+fn bad(problem: &str) -> HttpResponse {
+    HttpResponse::problem(HttpStatus::Bad, problem, "use a browser, or speak plain HTTP/1.1")
 }
 
-fn slow() -> Response {
-    Response::problem(Status::Slow, "the request did not come in time", "send it again")
+fn slow() -> HttpResponse {
+    HttpResponse::problem(HttpStatus::Slow, "the request did not come in time", "send it again")
 }
 
-fn too_large() -> Response {
-    Response::problem(Status::TooLarge, "the body is larger than 8 MB", "send a smaller picture")
+fn too_large() -> HttpResponse {
+    HttpResponse::problem(HttpStatus::TooLarge, "the body is larger than 8 MB", "send a smaller picture")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io::Write;
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum HttpStatus {
     /// Well.
     Ok,
     /// Look elsewhere.
@@ -38,23 +38,23 @@ pub enum Status {
     Failed,
 }
 
-impl Status {
+impl HttpStatus {
     fn line(self) -> &'static str {
         match self {
-            Status::Ok => "200 OK",
-            Status::SeeOther => "303 See Other",
-            Status::Bad => "400 Bad Request",
-            Status::Unauthorised => "401 Unauthorized",
-            Status::Forbidden => "403 Forbidden",
-            Status::Missing => "404 Not Found",
-            Status::NotAllowed => "405 Method Not Allowed",
-            Status::Slow => "408 Request Timeout",
-            Status::NeedsLength => "411 Length Required",
-            Status::TooLarge => "413 Content Too Large",
-            Status::Impossible => "422 Unprocessable Content",
-            Status::TooMany => "429 Too Many Requests",
-            Status::HeadTooLarge => "431 Request Header Fields Too Large",
-            Status::Failed => "500 Internal Server Error",
+            HttpStatus::Ok => "200 OK",
+            HttpStatus::SeeOther => "303 See Other",
+            HttpStatus::Bad => "400 Bad HttpRequest",
+            HttpStatus::Unauthorised => "401 Unauthorized",
+            HttpStatus::Forbidden => "403 Forbidden",
+            HttpStatus::Missing => "404 Not Found",
+            HttpStatus::NotAllowed => "405 HttpMethod Not Allowed",
+            HttpStatus::Slow => "408 HttpRequest Timeout",
+            HttpStatus::NeedsLength => "411 Length Required",
+            HttpStatus::TooLarge => "413 Content Too Large",
+            HttpStatus::Impossible => "422 Unprocessable Content",
+            HttpStatus::TooMany => "429 Too Many Requests",
+            HttpStatus::HeadTooLarge => "431 HttpRequest Header Fields Too Large",
+            HttpStatus::Failed => "500 Internal Server Error",
         }
     }
 }
@@ -65,45 +65,46 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Response {
+pub struct HttpResponse {
     /// How it went.
-    pub status: Status,
+    pub status: HttpStatus,
     kind: &'static str,
     body: Vec<u8>,
     more: Vec<(&'static str, String)>,
 }
 
-impl Response {
+impl HttpResponse {
     /// A body of a kind, such as `image/png`.
-    pub fn new(kind: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        Response { status: Status::Ok, kind, body: body.into(), more: vec![] }
+    pub fn new(kind: &'static str, body: impl Into<Vec<u8>>) -> HttpResponse {
+        HttpResponse { status: HttpStatus::Ok, kind, body: body.into(), more: vec![] }
     }
 
     /// An object.
-    pub fn json(value: &Value) -> Response {
-        Response::new("application/json", value.to_string())
+    pub fn json(value: &Value) -> HttpResponse {
+        HttpResponse::new("application/json", value.to_string())
     }
 
     /// What is wrong and what to do.
-    pub fn problem(status: Status, problem: impl Into<String>, hint: impl Into<String>) -> Response {
+    pub fn problem(status: HttpStatus, problem: impl Into<String>, hint: impl Into<String>) -> HttpResponse {
         let facts = json!({ "error": problem.into(), "hint": hint.into() });
-        Response { status, ..Response::json(&facts) }
+        HttpResponse { status, ..HttpResponse::json(&facts) }
     }
 
     /// Something that the library refused or could not do.
-    pub fn failed(error: impl Error + 'static) -> Response {
+    pub fn failed(error: impl Error + 'static) -> HttpResponse {
         let (problem, hint) = explain(&error);
-        Response::refused(problem, hint.unwrap_or_else(|| "try other values".into()))
+        HttpResponse::refused(problem, hint.unwrap_or_else(|| "try other values".into()))
     }
 
     /// A request that is understood, but cannot be done.
-    pub fn refused(problem: impl Into<String>, hint: impl Into<String>) -> Response {
-        Response::problem(Status::Impossible, problem, hint)
+    pub fn refused(problem: impl Into<String>, hint: impl Into<String>) -> HttpResponse {
+        HttpResponse::problem(HttpStatus::Impossible, problem, hint)
     }
 
     /// Look there instead.
-    pub fn moved(to: &str) -> Response {
-        Response { status: Status::SeeOther, ..Response::new("text/plain", "") }.with("location", to.to_owned())
+    pub fn moved(to: &str) -> HttpResponse {
+        HttpResponse { status: HttpStatus::SeeOther, ..HttpResponse::new("text/plain", "") }
+            .with("location", to.to_owned())
     }
 
     /// The object that it holds.
@@ -112,7 +113,7 @@ impl Response {
     }
 
     /// One header more.
-    pub fn with(mut self, name: &'static str, value: String) -> Response {
+    pub fn with(mut self, name: &'static str, value: String) -> HttpResponse {
         self.more.push((name, value));
         self
     }

@@ -1,7 +1,7 @@
 //! Connections, a bounded number at a time.
 
-use super::request::Request;
-use super::response::{Response, Status};
+use super::request::HttpRequest;
+use super::response::{HttpResponse, HttpStatus};
 use super::{PATIENCE, WAITING, WORKERS};
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 /// Who answers.
 pub trait Handler: Send + Sync + 'static {
     /// The answer to one that must go no further, before its body is read.
-    fn refuse(&self, request: &Request) -> Option<Response>;
+    fn refuse(&self, request: &HttpRequest) -> Option<HttpResponse>;
 
     /// The answer to a request.
-    fn answer(&self, request: &Request) -> Response;
+    fn answer(&self, request: &HttpRequest) -> HttpResponse;
 }
 
 /// Answers connections from threads of its own, for as long as the process lives.
@@ -71,12 +71,16 @@ impl Read for Until {
 fn answer(stream: TcpStream, handler: &dyn Handler) {
     let Ok(mut writer) = stream.try_clone() else { return };
     let mut reader = Until { stream, deadline: Instant::now() + PATIENCE };
-    let request = Request::read(&mut reader, &|request| handler.refuse(request));
+    let request = HttpRequest::read(&mut reader, &|request| handler.refuse(request));
     let refused = request.is_err();
     let response = match request {
         // A mistake of ours must not cost more than this one answer.
         Ok(request) => catch_unwind(AssertUnwindSafe(|| handler.answer(&request))).unwrap_or_else(|_| {
-            Response::problem(Status::Failed, "something went wrong here", "try again, and tell us what you did")
+            HttpResponse::problem(
+                HttpStatus::Failed,
+                "something went wrong here",
+                "try again, and tell us what you did",
+            )
         }),
         Err(problem) => problem,
     };

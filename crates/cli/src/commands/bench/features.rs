@@ -16,7 +16,7 @@ Example: on the CPU, side by side with PyTorch on the same threads.
 /// Time the features of 32 x 32 pictures, resize included, in f32.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
-pub struct Features {
+pub struct FeaturesBenchmark {
     /// The FID network; the peer reads the .safetensors form.
     #[arg(long, value_name = "FILE")]
     network: PathBuf,
@@ -28,7 +28,7 @@ pub struct Features {
     rounds: usize,
     /// Run the same network in this peer too, taking turns.
     #[arg(long, value_enum)]
-    against: Option<Against>,
+    against: Option<FeaturesPeer>,
     /// The Python that has the peer.
     #[arg(long, default_value = "python3", value_name = "PROGRAM")]
     python: PathBuf,
@@ -37,12 +37,12 @@ pub struct Features {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Against {
+enum FeaturesPeer {
     /// PyTorch on the CPU, in the faster of its two memory layouts.
     Torch,
 }
 
-impl Features {
+impl FeaturesBenchmark {
     /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         let device = self.device.open()?;
@@ -51,7 +51,7 @@ impl Features {
             (0..self.pictures.max(1) * 32 * 32 * 3).map(|i| ((i * 37 + i / 7) % 256) as u8).collect();
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         let mut peer = match self.against {
-            Some(Against::Torch) => {
+            Some(FeaturesPeer::Torch) => {
                 const SCRIPT: &str = include_str!("../../../../../benches/peers/inception_torch.py");
                 let numbers = [self.pictures.max(1), threads].map(|n| n.to_string());
                 let arguments = [vec![self.network.display().to_string()], numbers.to_vec()].concat();

@@ -1,6 +1,6 @@
 //! What the benchmarks on a GPU share: flags, the timing loop, the report.
 
-use super::rival::{Floor, RivalFlags, Work, table};
+use super::rival::{Floor, RivalFlags, TimedTask, table};
 use crate::commands::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
@@ -163,7 +163,7 @@ impl GpuFlags {
         let floor = Floor { flops, bytes, peak_flops, peak_bytes };
         facts["floor"] = floor.facts();
         let (size, channels, blocks) = (config.image_size, config.channels, config.blocks);
-        let rivals = self.rivals.run(&Work { task, size, batch: self.batch, steps: self.steps, channels, blocks });
+        let rivals = self.rivals.run(&TimedTask { task, size, batch: self.batch, steps: self.steps, channels, blocks });
         if json {
             facts["rivals"] = rivals.into();
             println!("{facts}");

@@ -27,9 +27,9 @@ pub struct Bench {
 enum What {
     Engine(engine::Engine),
     Evaluate(evaluate::Evaluate),
-    Features(features::Features),
+    Features(features::FeaturesBenchmark),
     Step(step::Step),
-    Transport(transport::Arguments),
+    Transport(transport::TransportArguments),
 }
 
 impl Bench {

@@ -49,7 +49,7 @@ impl Rival {
 }
 
 /// What is to be timed: `step` or `evaluate`, of an NCSN++.
-pub struct Work {
+pub struct TimedTask {
     /// `step` or `evaluate`.
     pub task: &'static str,
     /// Side of the images.
@@ -66,7 +66,7 @@ pub struct Work {
 
 impl RivalFlags {
     /// Runs every peer; a peer that fails is reported as such and does not end the others.
-    pub fn run(&self, work: &Work) -> Vec<Value> {
+    pub fn run(&self, work: &TimedTask) -> Vec<Value> {
         let measure = |&rival: &Rival| {
             eprintln!("{} compiles and runs; this takes minutes", rival.name());
             let mut facts = self.one(rival, work).unwrap_or_else(|problem| json!({ "error": problem }));
@@ -76,7 +76,7 @@ impl RivalFlags {
         self.against.iter().map(measure).collect()
     }
 
-    fn one(&self, rival: Rival, work: &Work) -> Result<Value, String> {
+    fn one(&self, rival: Rival, work: &TimedTask) -> Result<Value, String> {
         let sizes = [work.size, work.batch, work.steps, work.channels, work.blocks];
         let mut command = Command::new(&self.python);
         command.arg("-c").arg(rival.script()).arg(work.task).args(sizes.map(|n| n.to_string()));

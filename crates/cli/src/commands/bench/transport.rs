@@ -34,7 +34,7 @@ Example: with POT and OTT in a virtual environment
 
     python3 -m venv peers && peers/bin/pip install POT ott-jax
     softdiff bench transport --against pot,ott --python peers/bin/python3")]
-pub struct Arguments {
+pub struct TransportArguments {
     /// Peers: pot (log domain), ott, pot-kernel, pot-stabilized.
     #[arg(long, value_delimiter = ',', default_value = "pot,ott")]
     against: Vec<String>,
@@ -69,7 +69,7 @@ struct Hello {
 }
 
 #[derive(Deserialize, serde::Serialize, Clone, Copy)]
-struct Measured {
+struct TransportTiming {
     seconds: f64,
     iterations: usize,
     error: Option<f64>,
@@ -77,17 +77,17 @@ struct Measured {
 }
 
 #[derive(serde::Serialize)]
-struct Row {
+struct TransportRow {
     entropy: f64,
     solver: String,
     #[serde(flatten)]
-    measured: Measured,
+    measured: TransportTiming,
     /// How many times the seconds of softdiff; nothing where the solver failed.
     ratio: Option<f64>,
 }
 
 /// Runs the bench.
-pub fn run(arguments: Arguments, json: bool) -> Outcome {
+pub fn run(arguments: TransportArguments, json: bool) -> Outcome {
     let cost = cost(&arguments)?;
     let mean = cost.values().iter().sum::<f64>() / cost.values().len() as f64;
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
@@ -110,26 +110,26 @@ pub fn run(arguments: Arguments, json: bool) -> Outcome {
     for part in &arguments.entropy {
         let options =
             SinkhornOptions { entropy: part * mean, tolerance: arguments.tolerance, max_iterations: MAX_ITERATIONS };
-        let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); 1 + solvers.len()];
+        let mut runs: Vec<Vec<TransportTiming>> = vec![Vec::new(); 1 + solvers.len()];
         for round in 0..arguments.rounds.max(1) {
             runs[0].push(ours(&cost, &options)?);
             for (solver, runs) in solvers.iter().zip(&mut runs[1..]) {
                 runs.push(peers.ask(solver, &file, &cost, &options, round == 0)?);
             }
         }
-        let medians: Vec<Measured> = runs.into_iter().map(median).collect();
+        let medians: Vec<TransportTiming> = runs.into_iter().map(median).collect();
         let names = std::iter::once("softdiff").chain(solvers.iter().map(String::as_str));
         for (name, measured) in names.zip(&medians) {
             let solved = measured.error.is_some_and(|error| error <= FAILED_FROM * arguments.tolerance);
             let ratio = solved.then_some(measured.seconds / medians[0].seconds);
-            rows.push(Row { entropy: *part, solver: name.to_owned(), measured: *measured, ratio });
+            rows.push(TransportRow { entropy: *part, solver: name.to_owned(), measured: *measured, ratio });
         }
     }
     report(&arguments, &peers.hello, threads, &solvers, &rows, json);
     Ok(())
 }
 
-fn cost(arguments: &Arguments) -> Result<Matrix, Failure> {
+fn cost(arguments: &TransportArguments) -> Result<Matrix, Failure> {
     let n = arguments.points;
     let Some(file) = &arguments.cifar else {
         let mut stream = Stream::new(0, "clouds of the bench");
@@ -137,7 +137,7 @@ fn cost(arguments: &Arguments) -> Result<Matrix, Failure> {
         let y = Matrix::from_fn(n, 16, |_, _| 1.0 + 1.5 * stream.normal());
         return Ok(squared_distances(&x, &y)?);
     };
-    let crate::commands::pictures::Pictures { shape, pixels, .. } = crate::commands::pictures::load(file, 2 * n)?;
+    let crate::commands::images::LoadedImages { shape, pixels, .. } = crate::commands::images::load(file, 2 * n)?;
     if pixels.len() < 2 * n * shape.len() {
         return Err(
             Failure::new(format!("{} has fewer than {} images", file.display(), 2 * n)).hint("give fewer --points")
@@ -151,15 +151,15 @@ fn cost(arguments: &Arguments) -> Result<Matrix, Failure> {
     Ok(squared_distances(&cloud(0, LEVELS[0])?, &cloud(n, LEVELS[1])?)?)
 }
 
-fn ours(cost: &Matrix, options: &SinkhornOptions) -> Result<Measured, Failure> {
+fn ours(cost: &Matrix, options: &SinkhornOptions) -> Result<TransportTiming, Failure> {
     let start = Instant::now();
     let found = sinkhorn(cost, options)?;
     let seconds = start.elapsed().as_secs_f64();
     let (linear, error) = (Some(found.linear.value), Some(found.linear.error));
-    Ok(Measured { seconds, iterations: found.linear.iterations, error, linear })
+    Ok(TransportTiming { seconds, iterations: found.linear.iterations, error, linear })
 }
 
-fn median(mut runs: Vec<Measured>) -> Measured {
+fn median(mut runs: Vec<TransportTiming>) -> TransportTiming {
     runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     runs[runs.len() / 2]
 }
@@ -183,7 +183,7 @@ impl Peers {
         cost: &Matrix,
         options: &SinkhornOptions,
         warm_up: bool,
-    ) -> Result<Measured, Failure> {
+    ) -> Result<TransportTiming, Failure> {
         let request = serde_json::json!({
             "solver": solver, "cost": file.0, "rows": cost.rows(), "cols": cost.cols(), "entropy": options.entropy,
             "tolerance": options.tolerance, "max_iterations": options.max_iterations, "warm_up": warm_up,
@@ -212,7 +212,14 @@ impl Drop for CostFile {
     }
 }
 
-fn report(arguments: &Arguments, hello: &Hello, threads: usize, solvers: &[String], rows: &[Row], json: bool) {
+fn report(
+    arguments: &TransportArguments,
+    hello: &Hello,
+    threads: usize,
+    solvers: &[String],
+    rows: &[TransportRow],
+    json: bool,
+) {
     let ratio = |solver: &String| {
         let logs: Vec<f64> =
             rows.iter().filter(|row| row.solver == *solver).filter_map(|row| row.ratio).map(f64::ln).collect();
@@ -236,7 +243,7 @@ fn report(arguments: &Arguments, hello: &Hello, threads: usize, solvers: &[Strin
         "{:>8} {:>15} {:>11} {:>10} {:>10} {:>15} {:>8}",
         "entropy", "solver", "ms", "passes", "L1 error", "<P, C>", "ratio"
     );
-    for Row { entropy, solver, measured, ratio } in rows {
+    for TransportRow { entropy, solver, measured, ratio } in rows {
         let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
         println!(
             "{entropy:>8} {solver:>15} {:>11.3} {:>10} {:>10.1e} {:>15.9} {:>8}",

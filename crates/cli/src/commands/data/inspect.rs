@@ -1,6 +1,6 @@
 //! `softdiff data inspect`: what is in a data set, as text, JSON and a picture.
 
-use super::{ExifFlag, Part, explain_opening};
+use super::{ExifFlag, SplitName, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -32,7 +32,7 @@ pub struct Inspect {
     path: PathBuf,
     /// Which part of a set that has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
-    split: Part,
+    split: SplitName,
     #[command(flatten)]
     exif: ExifFlag,
     /// Write a PNG of 64 pictures, evenly spread over the set.

@@ -1,6 +1,6 @@
 //! `softdiff data prepare`: any data set as one npz of pictures of one size.
 
-use super::{ExifFlag, Part, explain, explain_opening};
+use super::{ExifFlag, SplitName, explain, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
@@ -40,7 +40,7 @@ pub struct Prepare {
     channels: Option<Channels>,
     /// Which part of a set that has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
-    split: Part,
+    split: SplitName,
     /// What to do with a picture that cannot be read.
     #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
     on_bad: Policy,

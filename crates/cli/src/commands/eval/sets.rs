@@ -1,11 +1,11 @@
 //! The two sets of pictures: the generated ones, and what they are measured against.
 
-use crate::commands::data::{Channels, ExifFlag, Part, explain, explain_opening, parse_size};
+use crate::commands::data::{Channels, ExifFlag, SplitName, explain, explain_opening, parse_size};
 use crate::diagnostics::Failure;
 use crate::progress::Progress;
 use clap::Args;
 use softdiff::data::{Crop, Source, Split};
-use softdiff::metrics::{ImageSet, ImageSetOptions, Reference, Statistics};
+use softdiff::metrics::{FeatureStatistics, ImageSet, ImageSetOptions, Reference};
 use std::path::{Path, PathBuf};
 
 /// Flags that choose and treat pictures.
@@ -30,10 +30,10 @@ pub struct SetFlags {
     exif: ExifFlag,
     /// Which part of the generated set, if it has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
-    split: Part,
+    split: SplitName,
     /// Which part of the reference.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
-    against_split: Part,
+    against_split: SplitName,
     /// Only the first N generated pictures.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -45,9 +45,10 @@ pub struct SetFlags {
 impl SetFlags {
     /// Loads both, and refuses sets of different sizes.
     pub fn load(&self) -> Result<(ImageSet, Reference), Failure> {
-        let [images, against] = [&self.images, &self.against].map(|path| path.clone().expect("required unless a subcommand takes its place"));
+        let [images, against] = [&self.images, &self.against]
+            .map(|path| path.clone().expect("required unless a subcommand takes its place"));
         let images = self.set(&images, self.split.into(), self.limit)?;
-        let reference = match Statistics::recognise(&against) {
+        let reference = match FeatureStatistics::recognise(&against) {
             true => Reference::read_statistics(&against)?,
             false => self.set(&against, self.against_split.into(), self.against_limit)?.into(),
         };
@@ -57,8 +58,9 @@ impl SetFlags {
 
     /// The model and the images of a likelihood.
     pub fn model_and_images(&self) -> Result<(PathBuf, ImageSet), Failure> {
-        let [model, against] = [&self.images, &self.against].map(|path| path.clone().expect("required unless a subcommand takes its place"));
-        if Statistics::recognise(&against) {
+        let [model, against] = [&self.images, &self.against]
+            .map(|path| path.clone().expect("required unless a subcommand takes its place"));
+        if FeatureStatistics::recognise(&against) {
             let failure =
                 Failure::new(format!("{} holds statistics, and likelihood needs pictures", against.display()));
             return Err(failure.hint("give --against the data set itself"));

@@ -1,7 +1,6 @@
 //! The pictures of an experiment, each a file that its page shows.
 
 use crate::atomic_file::save;
-use crate::commands::sample::film;
 use crate::diagnostics::Outcome;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
@@ -51,7 +50,8 @@ pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Devic
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let seeds: Vec<u64> = (0..ON_THEIR_WAY as u64).collect();
     let precision = model.recipe.train.precision;
-    film::watch(device, model, sampler.as_ref(), &sampling, &seeds, precision)?.write_means(path)
+    let watched = model.watch_sampling(device, sampler.as_ref(), &sampling, &seeds, precision)?;
+    save(path, &watched.means().to_png())
 }
 
 /// Samples above their nearest training images (the paper's Figure 9).

@@ -5,7 +5,7 @@ use crate::diagnostics::Failure;
 use softdiff::experiment::{Experiment, ExperimentResults, PlannedModel, ScheduleLevels, Show};
 use softdiff::image::decode;
 use softdiff::recipe::SampleSection;
-use softdiff::report::{Block, Chart, Figure, Page, Section, Series};
+use softdiff::report::{Chart, Figure, Page, PageBlock, Section, Series};
 use std::path::Path;
 
 /// The file of a figure.
@@ -29,8 +29,8 @@ pub fn make(
         sections.push(schedules(results));
     }
     sections.extend(pictures(experiment, models, results, folder)?);
-    let again = Block::Text("The same command goes on where it was stopped, and shows this again.".into());
-    sections.push(Section { title: "Again".into(), blocks: vec![again, Block::Code(results.command.clone())] });
+    let again = PageBlock::Text("The same command goes on where it was stopped, and shows this again.".into());
+    sections.push(Section { title: "Again".into(), blocks: vec![again, PageBlock::Code(results.command.clone())] });
     let lead = format!("{} {}", experiment.question, experiment.paper);
     Ok(Page { title: format!("softdiff reproduce: {}", experiment.name), lead, sections })
 }
@@ -38,14 +38,15 @@ pub fn make(
 fn conditions(results: &ExperimentResults) -> Section {
     let rows = results.facts().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     let head = vec![String::new(); 2];
-    Section { title: "Conditions".into(), blocks: vec![Block::Table { head, rows }] }
+    Section { title: "Conditions".into(), blocks: vec![PageBlock::Table { head, rows }] }
 }
 
 fn summary(experiment: &Experiment, results: &ExperimentResults) -> Section {
     let tables = table::all(results).into_iter();
-    let mut blocks: Vec<Block> = tables.map(|table| Block::Table { head: table.head, rows: table.rows }).collect();
-    blocks.extend(table::best(results).into_iter().map(|line| Block::Text(format!("{line}."))));
-    blocks.push(Block::Text(format!("The paper: {}", experiment.finding)));
+    let mut blocks: Vec<PageBlock> =
+        tables.map(|table| PageBlock::Table { head: table.head, rows: table.rows }).collect();
+    blocks.extend(table::best(results).into_iter().map(|line| PageBlock::Text(format!("{line}."))));
+    blocks.push(PageBlock::Text(format!("The paper: {}", experiment.finding)));
     Section { title: "Results".into(), blocks }
 }
 
@@ -82,7 +83,7 @@ fn quality(results: &ExperimentResults) -> Option<Section> {
         0 => "Lower is better.".to_owned(),
         samples => format!("Lower is better; {samples} images per point."),
     };
-    let figure = Block::Figure(Figure::drawn("quality", caption, chart.svg()));
+    let figure = PageBlock::Figure(Figure::drawn("quality", caption, chart.svg()));
     Some(Section { title: "Quality over evaluations".into(), blocks: vec![figure] })
 }
 
@@ -91,7 +92,7 @@ fn schedules(results: &ExperimentResults) -> Section {
     let drawn = |name: &'static str, y: &str, caption: &str, of: &dyn Fn(&ScheduleLevels) -> Vec<(f64, f64)>| {
         let series = results.schedules.iter().map(|one| Series::new(one.variant.clone(), of(one))).collect();
         let chart = Chart { x: "t".into(), y: y.into(), log_y: name == "noise", series, ..Chart::default() };
-        Block::Figure(Figure::drawn(name, caption, chart.svg()))
+        PageBlock::Figure(Figure::drawn(name, caption, chart.svg()))
     };
     let blocks = vec![
         drawn("levels", "level", "The level of corruption over time.", &|one| one.levels.clone()),
@@ -125,7 +126,7 @@ fn pictures(
             }
         }
         if !figures.is_empty() {
-            sections.push(Section { title: model.name.clone(), blocks: vec![Block::Row(figures)] });
+            sections.push(Section { title: model.name.clone(), blocks: vec![PageBlock::Row(figures)] });
         }
     }
     Ok(sections)

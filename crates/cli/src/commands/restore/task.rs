@@ -1,6 +1,6 @@
 //! What happened to a picture, as it is typed.
 
-use crate::commands::pictures;
+use crate::commands::images;
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::{Boundary, Direction, Shape};
@@ -97,7 +97,7 @@ impl TaskFlags {
         let shape = model.path.shape();
         let known = match &self.mask {
             Some(file) => {
-                let mask = restore::fitted(&pictures::one(file, 0)?, Shape { channels: 1, ..shape })?;
+                let mask = restore::fitted(&images::one(file, 0)?, Shape { channels: 1, ..shape })?;
                 Some(restore::known_pixels(&mask, &file.display().to_string())?)
             }
             None => None,
@@ -120,7 +120,9 @@ impl TaskFlags {
                 kind: self.corruption.and_then(|name| match name {
                     CorruptionName::Heat => Some(BlurKind::Heat),
                     CorruptionName::Motion => Some(BlurKind::Motion),
-                    CorruptionName::Custom => Some(BlurKind::Custom(self.map.clone().expect("required with --corruption custom"))),
+                    CorruptionName::Custom => {
+                        Some(BlurKind::Custom(self.map.clone().expect("required with --corruption custom")))
+                    }
                     CorruptionName::Blur => Some(BlurKind::Gaussian),
                     CorruptionName::Pixelation | CorruptionName::Decolourisation => None,
                 }),

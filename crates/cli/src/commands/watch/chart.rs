@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 const LOG_FROM: f64 = 10.0;
 
 /// The line through points (step, value), `columns` by `rows` characters, with the ends of its axis.
-pub struct Chart {
+pub struct TerminalChart {
     /// Rows from the top.
     pub rows: Vec<String>,
     /// The lowest and the highest value.
@@ -17,7 +17,7 @@ pub struct Chart {
 
 /// The dots of one column, from the bottom.
 #[derive(Clone, Copy)]
-struct Span {
+struct ChartSpan {
     low: usize,
     high: usize,
     first: usize,
@@ -25,7 +25,7 @@ struct Span {
 }
 
 /// Draws a chart; none without two finite values.
-pub fn chart(points: &[(u64, f64)], columns: usize, rows: usize) -> Option<Chart> {
+pub fn chart(points: &[(u64, f64)], columns: usize, rows: usize) -> Option<TerminalChart> {
     let finite = || points.iter().copied().filter(|(_, value)| value.is_finite());
     let (first, last) = (finite().next()?.0, finite().next_back()?.0);
     if last <= first || columns == 0 || rows == 0 {
@@ -42,19 +42,19 @@ pub fn chart(points: &[(u64, f64)], columns: usize, rows: usize) -> Option<Chart
         false => height / 2,
     };
     // Each column of dots spans what its points span, and is joined to the one before.
-    let mut spans: Vec<Option<Span>> = vec![None; width];
+    let mut spans: Vec<Option<ChartSpan>> = vec![None; width];
     for (step, value) in finite() {
         let column = ((step - first) as u128 * (width - 1) as u128 / (last - first) as u128) as usize;
         let y = level(value).min(height - 1);
         if let Some(span) = spans.get_mut(column) {
-            let Span { low, high, first, .. } = span.unwrap_or(Span { low: y, high: y, first: y, last: y });
-            *span = Some(Span { low: low.min(y), high: high.max(y), first, last: y });
+            let ChartSpan { low, high, first, .. } = span.unwrap_or(ChartSpan { low: y, high: y, first: y, last: y });
+            *span = Some(ChartSpan { low: low.min(y), high: high.max(y), first, last: y });
         }
     }
     let mut cells = vec![vec![0u8; columns]; rows];
     let mut before: Option<(usize, usize)> = None;
     for (column, span) in spans.iter().enumerate() {
-        let Some(Span { low, high, first, last }) = *span else { continue };
+        let Some(ChartSpan { low, high, first, last }) = *span else { continue };
         let (from, left) = before.unwrap_or((column, first));
         let mut at = left;
         for x in from + 1..=column {
@@ -73,7 +73,7 @@ pub fn chart(points: &[(u64, f64)], columns: usize, rows: usize) -> Option<Chart
     }
     let letter = |&dots: &u8| char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' ');
     let rows = cells.iter().map(|row| row.iter().map(letter).collect()).collect();
-    Some(Chart { rows, range: (lowest, highest), steps: (first, last) })
+    Some(TerminalChart { rows, range: (lowest, highest), steps: (first, last) })
 }
 
 /// Sets a dot; `y` counts from the bottom.

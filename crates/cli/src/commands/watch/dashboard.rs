@@ -2,7 +2,7 @@
 
 use super::chart::{bar, chart};
 use crate::progress::clock;
-use softdiff::watch::{Loss, Snapshot, State};
+use softdiff::watch::{Loss, RunState, Snapshot};
 use std::time::Duration;
 
 /// Columns of what stands before each line.
@@ -13,7 +13,7 @@ const BIN: (usize, usize) = (6, 9);
 const MOST: usize = 3;
 
 /// The room there is and how to use it.
-pub struct Look {
+pub struct DashboardLayout {
     /// Characters in a line.
     pub columns: usize,
     /// Lines.
@@ -24,7 +24,7 @@ pub struct Look {
     pub picture: bool,
 }
 
-impl Look {
+impl DashboardLayout {
     fn painted(&self, code: &str, text: &str) -> String {
         if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
     }
@@ -37,7 +37,7 @@ impl Look {
 }
 
 /// The dashboard.
-pub fn lines(snapshot: &Snapshot, losses: &[(u64, f64)], look: &Look) -> Vec<String> {
+pub fn lines(snapshot: &Snapshot, losses: &[(u64, f64)], look: &DashboardLayout) -> Vec<String> {
     let mut lines = vec![title(snapshot, look), progress(snapshot, look), look.line("speed", &speed(snapshot))];
     if let Some(loss) = &snapshot.loss {
         let text = format!(
@@ -86,11 +86,11 @@ pub fn line(snapshot: &Snapshot) -> String {
     fitted(&format!("{}: step {}{of}{loss}, {}{left}", snapshot.state, snapshot.step, speed(snapshot)), usize::MAX)
 }
 
-fn title(snapshot: &Snapshot, look: &Look) -> String {
+fn title(snapshot: &Snapshot, look: &DashboardLayout) -> String {
     let code = match snapshot.state {
-        State::Training | State::Finished => "1;32",
-        State::Preparing | State::Elsewhere => "1;36",
-        State::Stopped(_) | State::Interrupted => "1;33",
+        RunState::Training | RunState::Finished => "1;32",
+        RunState::Preparing | RunState::Elsewhere => "1;36",
+        RunState::Stopped(_) | RunState::Interrupted => "1;33",
     };
     let writer = snapshot.writer.as_ref().map_or(String::new(), |writer| format!("   {writer}"));
     let device = snapshot.device.as_ref().map_or(String::new(), |device| format!("   {device}"));
@@ -101,7 +101,7 @@ fn title(snapshot: &Snapshot, look: &Look) -> String {
     format!("{}   {}{}", look.painted("1", &name), look.painted(code, &state), look.painted("2", &rest))
 }
 
-fn progress(snapshot: &Snapshot, look: &Look) -> String {
+fn progress(snapshot: &Snapshot, look: &DashboardLayout) -> String {
     let Some(steps) = snapshot.steps.filter(|&steps| steps > 0) else {
         return look.line("step", &snapshot.step.to_string());
     };
@@ -130,7 +130,7 @@ fn speed(snapshot: &Snapshot) -> String {
 }
 
 /// The loss over the steps.
-fn curve(losses: &[(u64, f64)], rows: usize, look: &Look) -> Vec<String> {
+fn curve(losses: &[(u64, f64)], rows: usize, look: &DashboardLayout) -> Vec<String> {
     let columns = look.columns.saturating_sub(LABEL);
     let Some(chart) = chart(losses, columns, rows) else { return vec![] };
     let last = chart.rows.len() - 1;
@@ -154,7 +154,7 @@ fn curve(losses: &[(u64, f64)], rows: usize, look: &Look) -> Vec<String> {
 }
 
 /// The loss by bin of t: where each bin ends, its value, and a bar; only bars where there is no room.
-fn by_time(loss: &Loss, look: &Look) -> Vec<String> {
+fn by_time(loss: &Loss, look: &DashboardLayout) -> Vec<String> {
     let highest = loss.by_time.iter().flatten().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
     let bars = loss.by_time.iter().map(|value| value.map_or(' ', |value| bar(value, highest)));
     if loss.by_time.is_empty() {

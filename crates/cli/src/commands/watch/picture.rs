@@ -20,7 +20,7 @@ pub const FORGET: &str = "\x1b_Ga=d,d=I,i=77,q=2\x1b\\";
 
 /// How pictures are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum ImageProtocol {
     /// What this terminal is known to understand.
     Auto,
     /// Kitty's graphics protocol: kitty, Ghostty.
@@ -37,27 +37,32 @@ pub enum Way {
     None,
 }
 
-impl Way {
+impl ImageProtocol {
     /// The way of this terminal, by what the environment says of it, and by its own word on `sixels`.
-    pub fn here(self, terminal: bool, variable: &dyn Fn(&str) -> Option<String>, sixels: &dyn Fn() -> bool) -> Way {
+    pub fn here(
+        self,
+        terminal: bool,
+        variable: &dyn Fn(&str) -> Option<String>,
+        sixels: &dyn Fn() -> bool,
+    ) -> ImageProtocol {
         let is = |name: &str, values: &[&str]| variable(name).is_some_and(|value| values.contains(&value.as_str()));
         let has = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
         // Between us and the terminal, these pass text on and swallow pictures.
         let wrapped = has("TMUX") || term.starts_with("screen") || term.starts_with("tmux");
         match self {
-            Way::Auto if !terminal || has("NO_COLOR") || term == "dumb" => Way::None,
-            Way::Auto
+            ImageProtocol::Auto if !terminal || has("NO_COLOR") || term == "dumb" => ImageProtocol::None,
+            ImageProtocol::Auto
                 if !wrapped
                     && (term.contains("kitty") || has("KITTY_WINDOW_ID") || is("TERM_PROGRAM", &["ghostty"])) =>
             {
-                Way::Kitty
+                ImageProtocol::Kitty
             }
-            Way::Auto if !wrapped && is("TERM_PROGRAM", &["iTerm.app", "WezTerm"]) => Way::Iterm,
-            Way::Auto if sixels() => Way::Sixel,
-            Way::Auto if is("COLORTERM", &["truecolor", "24bit"]) => Way::Blocks,
-            Way::Auto if term.contains("256color") => Way::Blocks256,
-            Way::Auto => Way::None,
+            ImageProtocol::Auto if !wrapped && is("TERM_PROGRAM", &["iTerm.app", "WezTerm"]) => ImageProtocol::Iterm,
+            ImageProtocol::Auto if sixels() => ImageProtocol::Sixel,
+            ImageProtocol::Auto if is("COLORTERM", &["truecolor", "24bit"]) => ImageProtocol::Blocks,
+            ImageProtocol::Auto if term.contains("256color") => ImageProtocol::Blocks256,
+            ImageProtocol::Auto => ImageProtocol::None,
             asked => asked,
         }
     }
@@ -65,22 +70,22 @@ impl Way {
 
 /// The last preview that was drawn, so that it is read and drawn once.
 #[derive(Default)]
-pub struct Preview {
+pub struct TerminalPreview {
     last: Option<((String, usize, usize), String)>,
 }
 
-impl Preview {
+impl TerminalPreview {
     /// What draws the last preview within so many columns and rows; none where it is gone or no picture.
     pub fn draw(
         &mut self,
         folder: &RunFolder,
         snapshot: &Snapshot,
-        way: Way,
+        way: ImageProtocol,
         (columns, rows): (usize, usize),
         cell: (usize, usize),
     ) -> Option<&str> {
         let file = &snapshot.preview.as_ref()?.text;
-        if way == Way::None || columns < 4 || rows < 2 {
+        if way == ImageProtocol::None || columns < 4 || rows < 2 {
             return None;
         }
         let key = (file.clone(), columns, rows);
@@ -99,9 +104,15 @@ impl Preview {
 }
 
 /// `cell` is the size of a character in pixels.
-fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usize), cell: (usize, usize)) -> String {
+fn drawn(
+    picture: &Picture,
+    file: &[u8],
+    way: ImageProtocol,
+    (columns, rows): (usize, usize),
+    cell: (usize, usize),
+) -> String {
     // Sixels that end in the last row would move all the others up.
-    let rows = if way == Way::Sixel { rows.saturating_sub(1) } else { rows };
+    let rows = if way == ImageProtocol::Sixel { rows.saturating_sub(1) } else { rows };
     // A character is about twice as high as wide.
     let (mut width, mut height) = (columns, columns * picture.height / picture.width.max(1));
     if height > rows * 2 {
@@ -109,12 +120,12 @@ fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usiz
     }
     let (width, height) = (width.max(1), height.max(1));
     match way {
-        Way::Kitty => kitty(file, width, height.div_ceil(2)),
-        Way::Iterm => {
+        ImageProtocol::Kitty => kitty(file, width, height.div_ceil(2)),
+        ImageProtocol::Iterm => {
             let size = format!("size={};width={width};height={}", file.len(), height.div_ceil(2));
             format!("\x1b]1337;File=inline=1;{size};preserveAspectRatio=1:{}\x07", BASE64_STANDARD.encode(file))
         }
-        Way::Sixel => {
+        ImageProtocol::Sixel => {
             let (most_wide, most_high) = (columns * cell.0, rows * cell.1);
             // The frame of a grid is part of it.
             let zoom = |most: usize, side: usize| most.saturating_sub(2) / side.max(1);
@@ -129,11 +140,11 @@ fn drawn(picture: &Picture, file: &[u8], way: Way, (columns, rows): (usize, usiz
                 zoom => grid::compose(width, height, channels, pixels, 1, zoom.min(LARGEST_ZOOM)),
             })
         }
-        Way::Blocks | Way::Blocks256 => {
+        ImageProtocol::Blocks | ImageProtocol::Blocks256 => {
             let shrunk = bilinear(picture, width.min(picture.width), height.min(picture.height));
-            blocks(&shrunk.with_channels(3), way == Way::Blocks)
+            blocks(&shrunk.with_channels(3), way == ImageProtocol::Blocks)
         }
-        Way::Auto | Way::None => String::new(),
+        ImageProtocol::Auto | ImageProtocol::None => String::new(),
     }
 }
 
@@ -206,26 +217,30 @@ mod tests {
     fn the_way_follows_from_the_terminal() {
         let asked = |variables: &[(&str, &str)], terminal, sixels| {
             let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
-            Way::Auto.here(terminal, &find, &|| sixels)
+            ImageProtocol::Auto.here(terminal, &find, &|| sixels)
         };
         let here = |variables: &[(&str, &str)], terminal| asked(variables, terminal, false);
         let kitty = ("TERM", "xterm-kitty");
-        assert_eq!(here(&[kitty], true), Way::Kitty);
-        assert_eq!(here(&[kitty], false), Way::None);
-        assert_eq!(here(&[kitty, ("NO_COLOR", "1")], true), Way::None);
-        assert_eq!(here(&[kitty, ("TMUX", "x"), ("COLORTERM", "truecolor")], true), Way::Blocks);
-        assert_eq!(here(&[("TERM_PROGRAM", "iTerm.app")], true), Way::Iterm);
-        assert_eq!(here(&[("TERM", "xterm-256color")], true), Way::Blocks256);
-        assert_eq!(here(&[("TERM", "vt100")], true), Way::None);
-        assert_eq!(asked(&[("TERM", "foot"), ("COLORTERM", "truecolor")], true, true), Way::Sixel);
-        assert_eq!(asked(&[kitty], true, true), Way::Kitty);
-        assert_eq!(Way::Blocks.here(false, &|_| None, &|| panic!()), Way::Blocks, "what was asked for is done");
+        assert_eq!(here(&[kitty], true), ImageProtocol::Kitty);
+        assert_eq!(here(&[kitty], false), ImageProtocol::None);
+        assert_eq!(here(&[kitty, ("NO_COLOR", "1")], true), ImageProtocol::None);
+        assert_eq!(here(&[kitty, ("TMUX", "x"), ("COLORTERM", "truecolor")], true), ImageProtocol::Blocks);
+        assert_eq!(here(&[("TERM_PROGRAM", "iTerm.app")], true), ImageProtocol::Iterm);
+        assert_eq!(here(&[("TERM", "xterm-256color")], true), ImageProtocol::Blocks256);
+        assert_eq!(here(&[("TERM", "vt100")], true), ImageProtocol::None);
+        assert_eq!(asked(&[("TERM", "foot"), ("COLORTERM", "truecolor")], true, true), ImageProtocol::Sixel);
+        assert_eq!(asked(&[kitty], true, true), ImageProtocol::Kitty);
+        assert_eq!(
+            ImageProtocol::Blocks.here(false, &|_| None, &|| panic!()),
+            ImageProtocol::Blocks,
+            "what was asked for is done"
+        );
     }
 
     #[test]
     fn two_rows_of_pixels_are_one_of_characters() {
         let picture = Picture { width: 2, height: 3, channels: 1, pixels: vec![0, 0, 255, 255, 7, 8] };
-        let text = drawn(&picture, &[], Way::Blocks, (80, 24), CELL);
+        let text = drawn(&picture, &[], ImageProtocol::Blocks, (80, 24), CELL);
         let rows: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(rows[0], "\x1b[38;2;0;0;0;48;2;255;255;255m▀▀\x1b[0m");
         assert_eq!(rows[1], "\x1b[38;2;7;7;7;49m▀\x1b[38;2;8;8;8;49m▀\x1b[0m");
@@ -235,12 +250,13 @@ mod tests {
     #[test]
     fn a_picture_keeps_its_shape_within_the_room() {
         let picture = Picture { width: 100, height: 100, channels: 1, pixels: vec![9; 10_000] };
-        let rows = |columns, rows| drawn(&picture, &[], Way::Blocks256, (columns, rows), CELL).split("\r\n").count();
+        let rows =
+            |columns, rows| drawn(&picture, &[], ImageProtocol::Blocks256, (columns, rows), CELL).split("\r\n").count();
         assert_eq!((rows(80, 10), rows(10, 80), rows(200, 80)), (10, 5, 50));
-        assert!(drawn(&picture, b"abc", Way::Kitty, (80, 10), CELL).contains("c=20,r=10,m=0;YWJj"));
-        assert!(drawn(&picture, b"abc", Way::Iterm, (80, 10), CELL).contains("size=3;width=20;height=10;"));
+        assert!(drawn(&picture, b"abc", ImageProtocol::Kitty, (80, 10), CELL).contains("c=20,r=10,m=0;YWJj"));
+        assert!(drawn(&picture, b"abc", ImageProtocol::Iterm, (80, 10), CELL).contains("size=3;width=20;height=10;"));
         let raster = |columns, rows| {
-            let text = drawn(&picture, &[], Way::Sixel, (columns, rows), CELL);
+            let text = drawn(&picture, &[], ImageProtocol::Sixel, (columns, rows), CELL);
             text.split('#').next().unwrap().rsplit_once('q').unwrap().1.to_owned()
         };
         assert_eq!(
@@ -248,7 +264,7 @@ mod tests {
             ("\"1;1;102;102".into(), "\"1;1;40;40".into(), "\"1;1;402;402".into())
         );
         let thin = Picture { width: 1, height: 5000, channels: 1, pixels: vec![9; 5000] };
-        assert_eq!(drawn(&thin, &[], Way::Blocks, (80, 10), CELL).matches('▀').count(), 10);
+        assert_eq!(drawn(&thin, &[], ImageProtocol::Blocks, (80, 10), CELL).matches('▀').count(), 10);
     }
 
     #[test]

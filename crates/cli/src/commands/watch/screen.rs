@@ -13,12 +13,12 @@ const END: &str = "\x1b[?2026l";
 
 /// The terminal's other screen, until dropped.
 pub struct Screen {
-    last: Option<Frame>,
+    last: Option<ScreenFrame>,
 }
 
 /// What is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct ScreenFrame {
     /// Lines from the top.
     pub lines: Vec<String>,
     /// What draws a picture below them.
@@ -35,7 +35,7 @@ impl Screen {
     }
 
     /// Shows a frame.
-    pub fn draw(&mut self, frame: Frame) {
+    pub fn draw(&mut self, frame: ScreenFrame) {
         output::bytes(painted(&frame, self.last.as_ref()).as_bytes());
         self.last = Some(frame);
     }
@@ -49,7 +49,7 @@ impl Drop for Screen {
 
 /// What turns the last frame into this one. Lines are written over and never cleared first, so nothing flickers; a
 /// picture is drawn only when it or its place changed.
-fn painted(frame: &Frame, last: Option<&Frame>) -> String {
+fn painted(frame: &ScreenFrame, last: Option<&ScreenFrame>) -> String {
     let (_, rows) = frame.size;
     let mut text = String::from(BEGIN);
     if last.is_none_or(|last| last.size != frame.size) {
@@ -71,7 +71,7 @@ fn painted(frame: &Frame, last: Option<&Frame>) -> String {
 }
 
 /// What removes a picture that other text would not overwrite.
-fn forgotten(last: Option<&Frame>) -> &'static str {
+fn forgotten(last: Option<&ScreenFrame>) -> &'static str {
     let picture = last.and_then(|last| last.picture.as_deref()).unwrap_or_default();
     if picture.starts_with("\x1b_G") { super::picture::FORGET } else { "" }
 }
@@ -107,9 +107,9 @@ pub fn cell() -> (usize, usize) {
 mod tests {
     use super::*;
 
-    fn frame(lines: &[&str], picture: Option<&str>) -> Frame {
+    fn frame(lines: &[&str], picture: Option<&str>) -> ScreenFrame {
         let lines = lines.iter().map(ToString::to_string).collect();
-        Frame { lines, picture: picture.map(Into::into), size: (20, 3) }
+        ScreenFrame { lines, picture: picture.map(Into::into), size: (20, 3) }
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         assert!(text.starts_with("\x1b[?2026h\x1b[2J\x1b[1;1Ha\x1b[K\x1b[2;1Hb\x1b[K\x1b[3;1H\x1b[J"), "{text:?}");
         let text = painted(&frame(&["c", "b"], None), Some(&first));
         assert_eq!(text, "\x1b[?2026h\x1b[1;1Hc\x1b[K\x1b[2;1Hb\x1b[K\x1b[?2026l");
-        let smaller = Frame { size: (20, 2), ..first.clone() };
+        let smaller = ScreenFrame { size: (20, 2), ..first.clone() };
         assert!(painted(&smaller, Some(&first)).contains("\x1b[2J"));
     }
 

@@ -3,9 +3,9 @@
 use super::{Evaluator, POINTS};
 use crate::inception::FEATURES;
 use crate::metrics::features::Features;
-use crate::metrics::statistics_file::Note;
+use crate::metrics::statistics_file::StatisticsNote;
 use crate::metrics::{
-    Evaluation, FidReference, ImageSet, KidOptions, Measured, Metric, MetricError, Reference, Statistics, fid,
+    Evaluation, FeatureStatistics, FidReference, ImageSet, KidOptions, Measured, Metric, MetricError, Reference, fid,
     fid_infinity, kid, memorisation, nearest, prdc,
 };
 use serde_json::json;
@@ -115,7 +115,7 @@ impl Evaluator<'_> {
     }
 
     /// Mean and covariance of a reference set's features, and the note that a statistics file has of them.
-    pub fn reference_statistics(&mut self, set: &ImageSet) -> Result<(Statistics, Note), MetricError> {
+    pub fn reference_statistics(&mut self, set: &ImageSet) -> Result<(FeatureStatistics, StatisticsNote), MetricError> {
         if let Some((note, statistics)) = self.last.as_ref().filter(|(note, _)| note.pictures == set.info) {
             return Ok((statistics.clone(), note.clone()));
         }

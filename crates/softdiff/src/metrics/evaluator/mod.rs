@@ -4,8 +4,8 @@ mod features;
 mod likelihood;
 mod pixels;
 
-use super::statistics_file::Note;
-use super::{Evaluation, ImageSet, Made, Metric, MetricError, Protocol, Reference, Statistics};
+use super::statistics_file::StatisticsNote;
+use super::{Evaluation, FeatureStatistics, ImageSet, Made, Metric, MetricError, Protocol, Reference};
 use crate::image::Quantise;
 use crate::inception::{Extractor, Inception, Preset};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub struct Evaluator<'a> {
     options: EvaluationOptions,
     progress: TaskProgress<'a>,
     /// The statistics of the last reference set.
-    last: Option<(Note, Statistics)>,
+    last: Option<(StatisticsNote, FeatureStatistics)>,
 }
 
 impl<'a> Evaluator<'a> {

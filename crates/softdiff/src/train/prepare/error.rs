@@ -37,27 +37,27 @@ pub enum PrepareError {
     #[error("there are no images to train on; give at least one")]
     NoImages,
     /// A data set that cannot be read.
-    #[error(transparent)]
+    #[error("{0}")]
     Data(#[from] DataError),
     /// A recipe that does not fit the images.
-    #[error(transparent)]
+    #[error("{0}")]
     Build(#[from] BuildError),
     /// A schedule that cannot be made.
-    #[error(transparent)]
+    #[error("{0}")]
     Schedule(#[from] ScheduleError),
     /// A prior that cannot be fitted.
-    #[error(transparent)]
+    #[error("{0}")]
     Prior(#[from] PriorError),
     /// A bad path.
-    #[error(transparent)]
+    #[error("{0}")]
     Path(#[from] PathError),
     /// A bad sampler.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// A bad spectrum.
-    #[error(transparent)]
+    #[error("{0}")]
     Spectrum(#[from] SpectrumError),
     /// The run's folder.
-    #[error(transparent)]
+    #[error("{0}")]
     Run(#[from] RunError),
 }

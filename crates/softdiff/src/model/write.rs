@@ -1,20 +1,21 @@
 //! Images to a grid, to single files, or to an archive.
 
-use crate::atomic_file::{self, save, unwritable};
-use crate::diagnostics::{Failure, Outcome};
+use super::ModelError;
+use crate::archive::zip::ZipWriter;
+use crate::corruption::Shape;
+use crate::data::{Dataset, write_npz};
+use crate::image::{grid, png};
+use crate::metrics::Made;
 use serde_json::json;
-use softdiff::archive::zip::ZipWriter;
-use softdiff::corruption::Shape;
-use softdiff::data::{Dataset, write_npz};
-use softdiff::image::{grid, png};
-use softdiff::metrics::Made;
+use softdiff_engine::atomic_file;
+use std::io::Write;
 use std::path::Path;
 
 /// The most pictures that a grid shows.
 const LARGEST_GRID: usize = 4096;
 
-/// Writes images to `out`, whose ending decides the format.
-pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Made) -> Outcome {
+/// Writes images to `out`, whose ending decides the format: a grid (`.png`), an archive (`.npz`, `.zip`), or a folder.
+pub fn write_images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Made) -> Result<(), ModelError> {
     let bytes = made.quantise.bytes(images);
     let Shape { height, width, channels } = shape;
     match out.extension().and_then(|e| e.to_str()) {
@@ -27,8 +28,8 @@ pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Ma
         }
         Some("npz") => {
             let set = Dataset::new(height, width, channels, bytes, None, vec![]);
-            let origin = json!({ "made_by": softdiff::run::build(), "made": made });
-            atomic_file::write(out, |to| write_npz(to, &set, &origin)).map_err(|error| unwritable(out, &error))
+            let origin = json!({ "made_by": crate::run::build(), "made": made });
+            atomic_file::write(out, |to| write_npz(to, &set, &origin)).map_err(|error| unwritable(out, error))
         }
         Some("zip") => {
             let pictures = bytes.chunks_exact(shape.len()).zip(seeds);
@@ -39,18 +40,23 @@ pub fn images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], made: &Ma
                 }
                 zip.finish()
             };
-            atomic_file::write(out, write).map_err(|error| unwritable(out, &error))
+            atomic_file::write(out, write).map_err(|error| unwritable(out, error))
         }
-        Some(other) if !out.is_dir() => {
-            let failure = Failure::new(format!("{}: no format is called .{other}", out.display()));
-            Err(failure.hint("give a .png, .npz or .zip, or a folder"))
-        }
+        Some(other) if !out.is_dir() => Err(ModelError::ImageFormat { file: out.into(), ending: other.into() }),
         _ => {
-            std::fs::create_dir_all(out).map_err(|error| unwritable(out, &error))?;
+            std::fs::create_dir_all(out).map_err(|error| unwritable(out, error))?;
             for (picture, seed) in bytes.chunks_exact(shape.len()).zip(seeds) {
                 save(&out.join(format!("{seed:08}.png")), &png::encode(width, height, channels, picture))?;
             }
             Ok(())
         }
     }
+}
+
+fn save(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
+    atomic_file::write(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, error))
+}
+
+fn unwritable(file: &Path, error: std::io::Error) -> ModelError {
+    ModelError::Unwritable { file: file.into(), problem: error.to_string() }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Images of one shape, one after the other.
-pub struct Pictures {
+pub struct LoadedImages {
     /// Shape of each.
     pub shape: Shape,
     /// Their samples.
@@ -19,13 +19,13 @@ pub struct Pictures {
 }
 
 /// The first `most` pictures of a data source.
-pub fn load(path: &Path, most: usize) -> Result<Pictures, Failure> {
+pub fn load(path: &Path, most: usize) -> Result<LoadedImages, Failure> {
     let source = Source::open(path).map_err(explain_opening)?;
     let options = LoadOptions { limit: Some(most), ..LoadOptions::default() };
     let progress = crate::progress::Progress::new("decoding", "pictures");
     let set = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    Ok(Pictures {
+    Ok(LoadedImages {
         shape: Shape::new(set.height(), set.width(), set.channels()),
         pixels: set.shared_pixels().clone(),
         source: format!("{} {name}", source.format()),
