@@ -364,6 +364,14 @@ impl Plan {
         Ok(index)
     }
 
+    /// How many images of `image_size` values the input `name` holds.
+    pub(crate) fn images_of(&self, name: &str, image_size: usize) -> Result<usize> {
+        let input = self.inputs.iter().find(|(n, _)| n == name);
+        let values = input.map_or(0, |(_, var)| self.shape(*var).numel());
+        let batch = values / image_size.max(1);
+        self.find_input(name, batch * image_size).map(|_| batch)
+    }
+
     /// The parameters a run reads.
     pub fn params(&self) -> &[ParamSpec] {
         &self.params

@@ -10,7 +10,7 @@
 
 use softdiff::corruption::{Custom, LinearMap, Shape};
 use softdiff::curve::Curve;
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::optim::{Adam, AdamConfig};
 use softdiff::engine::{Graph, Init, Params, Plan, Var};
 use softdiff::image::png;
@@ -107,7 +107,7 @@ pub fn train(path: &Path, data: &Oracle, steps: usize, seed: u64) -> Result<Para
     };
     let step = StepLoss::emit(&mut g, &setting, network)?;
     let gradients = g.parameter_gradients(step.loss)?;
-    let mut run = Executor::<f32>::new(Plan::new(&g, &[&gradients[..], &[step.loss]].concat())?);
+    let mut run = CpuExecutor::<f32>::new(Plan::new(&g, &[&gradients[..], &[step.loss]].concat())?);
     let mut params = Params::initialise(&g, seed);
     let config = AdamConfig { rate: 2e-3, warmup: 50, clip: Some(5.0), ema: vec![0.995], ..AdamConfig::default() };
     let mut adam = Adam::new(config, &params);
@@ -128,7 +128,7 @@ pub fn train(path: &Path, data: &Oracle, steps: usize, seed: u64) -> Result<Para
 pub struct Learned<'a> {
     path: &'a Path,
     params: Params<f32>,
-    run: Executor<f32>,
+    run: CpuExecutor<f32>,
     output: Var,
     batch: usize,
 }
@@ -139,7 +139,7 @@ impl<'a> Learned<'a> {
         let mut g = Graph::new();
         let (x, t) = (g.input("x", [batch, 1, 1, 2])?, g.input("t", [batch])?);
         let output = network(&mut g, x, t)?;
-        let run = Executor::new(Plan::new(&g, &[output])?);
+        let run = CpuExecutor::new(Plan::new(&g, &[output])?);
         Ok(Learned { path, params, run, output, batch })
     }
 }

@@ -126,7 +126,7 @@ fn compare(
     let mut outputs = g.gradients(loss, &vars)?;
     outputs.push(out);
     let params = Params::<f32>::zeros(&g);
-    let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+    let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, precision, 3)?;
     for (i, (name, shape)) in names.iter().zip(inputs).enumerate() {
@@ -164,7 +164,7 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     let mask = g.dropout(one, 0.3, 7)?;
     let outputs = [normal, uniform, mask];
     let params = Params::<f32>::zeros(&g);
-    let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+    let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::F32, 123_456_789_012)?;
     host.run(&params, 123_456_789_012, 77)?;

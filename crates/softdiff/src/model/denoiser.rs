@@ -6,7 +6,7 @@ use crate::objective::{ObjectiveError, Prediction};
 use crate::path::Path;
 use crate::sampler::{Denoiser, Point, Result, SamplerError};
 use softdiff_engine::Precision;
-use softdiff_engine::device::Evaluator;
+use softdiff_engine::device::Executor;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub struct Predictor<'a> {
 
 /// A network on a device that predicts x_0.
 pub struct NetworkDenoiser {
-    run: Evaluator,
+    run: Executor,
     output: Var,
     batch: usize,
     shape: Shape,
@@ -86,7 +86,7 @@ impl NetworkDenoiser {
         let seen = network.seen(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
         let output = unet(&mut graph, network, seen, told, false)?.output;
         let sees_mask = network.mask_channel;
-        let run = Evaluator::new(device, &graph, &[output], params, precision, 0)?;
+        let run = Executor::new(device, &graph, &[output], params, precision, 0)?;
         Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
     }
 

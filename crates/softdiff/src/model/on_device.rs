@@ -8,13 +8,13 @@ use crate::path::Path;
 use crate::sampler::run::noise;
 use crate::sampler::{Blend, Ending, Point, Result, Sampler, SamplerError, Sampling, Stage};
 use softdiff_engine::Precision;
-use softdiff_engine::device::Evaluator;
+use softdiff_engine::device::Executor;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
 /// A network and the update of any sampler whose steps are [`Blend`]s, for a fixed number of images at a time.
 pub struct GraphSampler {
-    run: Evaluator,
+    run: Executor,
     program: MapProgram,
     next: Var,
     x0_hat: Var,
@@ -81,7 +81,7 @@ impl GraphSampler {
         let remaining = g.mul(residual, kept)?;
         let added = g.mul(eta, fresh)?;
         let next = g.combine(&[(1.0, target), (1.0, remaining), (1.0, added)])?;
-        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, precision, 0)?;
+        let mut run = Executor::new(device, &g, &[next, x0_hat], params, precision, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
         let sees_mask = network.mask_channel;

@@ -11,7 +11,7 @@ use crate::image::{from_unit, grid};
 use crate::model::{Condition, Generation, Predictor};
 use crate::run::{Diverged, Event, EventKind, EventLog, RunFolder, RunLock, Stopped, Verdict};
 use crate::sampler::SamplerError;
-use softdiff_engine::device::{Learner, Objective, Record};
+use softdiff_engine::device::{Learner, LearnerSpec, Objective, Record};
 use softdiff_engine::{Device, Params};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -100,8 +100,9 @@ impl<'a> Trainer<'a> {
         let parameters = params.numel() as u64;
         let objective =
             Objective { loss: step.loss, losses: step.losses, times: step.inputs.t, gradients: &step.gradients };
-        let mut learner =
-            Learner::new(device, &step.graph, objective, params, adam, setup.precision, setup.seed, parts as u64)?;
+        let (graph, precision, seed, accumulate) = (&step.graph, setup.precision, setup.seed, parts as u64);
+        let spec = LearnerSpec { graph, objective, params, adam, precision, seed, accumulate };
+        let mut learner = Learner::new(device, spec)?;
         let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
         learner.feed("x0", setup.dataset.shared_pixels(), &batches.order())?;
         let writer = Writer::new(checkpoints)?;
@@ -141,22 +142,15 @@ impl<'a> Trainer<'a> {
         let preview = setup.preview.as_ref().map_or(0, |preview| preview.every);
         let next = [setup.log_every, setup.checkpoint_every, preview].into_iter().filter(|&every| every > 0);
         let target = next.map(|every| (begun / every + 1) * every).min().unwrap_or(setup.steps).min(setup.steps);
-        let batches = Batches::new(setup.dataset, setup.batch, setup.seed, Flip::None);
-        let parts = setup.accumulate.max(1);
-        let part_size = setup.batch / parts * setup.dataset.picture_size();
+        let parts = setup.accumulate.max(1) as u64;
         let mut stopping = None;
         for step in begun..target {
-            // A GPU was given the pictures once for all.
-            let x0 = if self.device.is_gpu() { vec![] } else { batches.gather(step).x0 };
             for part in 0..parts {
-                if !self.device.is_gpu() {
-                    self.learner.set("x0", &x0[part * part_size..][..part_size])?;
-                }
-                self.learner.run(step * parts as u64 + part as u64)?;
+                self.learner.run(step * parts + part)?;
             }
             // A GPU is left to run ahead; its records are read when something is due.
-            if !self.device.is_gpu() {
-                self.read_records()?;
+            for record in self.learner.finished_records() {
+                self.book(record)?;
             }
             self.writer.poll()?;
             stopping = self.watcher.stop();

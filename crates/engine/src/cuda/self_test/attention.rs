@@ -41,7 +41,7 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
             outputs.push(g.slice_channels(gradient, part * channels, channels)?);
         }
         outputs.push(y);
-        let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+        let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
         let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
         let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::Bf16, 0)?;
         for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {
