@@ -94,7 +94,7 @@ impl CudaExecutor {
             arena: arena.address,
             inputs: inputs.iter().map(|b| b.address).collect(),
             constants: constants.iter().map(|b| b.address).collect(),
-            params: params.addresses(),
+            params: params.addresses().into_iter().zip(params.copy_addresses()).collect(),
             step: step.address,
             seed,
             tables: Vec::new(),
