@@ -9,11 +9,10 @@ mod learning;
 mod rgb_conv;
 
 use super::{CudaExecutor, DeviceParams, Session};
-use crate::Precision;
 use crate::op_cases::OP_CASES;
 use crate::rng::Stream;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Result, Shape, Storage, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Shape, Storage, Var, cpu};
 use std::sync::Arc;
 
 /// One comparison.

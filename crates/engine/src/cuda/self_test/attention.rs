@@ -1,10 +1,9 @@
 //! Attention in bf16 at shapes that stay on the chip: the output and the gradients, and their bits again.
 
 use super::{exact, relative};
-use crate::Precision;
 use crate::cuda::lower::OnChip;
 use crate::cuda::{CudaExecutor, DeviceParams, Session};
-use crate::{Graph, Params, Plan, Result, Storage, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Storage, cpu};
 use std::sync::Arc;
 
 /// Images, tokens, channels and scale; the last does not fit.

@@ -1,10 +1,9 @@
 //! Graphs on the GPU against f64 on the CPU.
 
 use super::{random, relative};
-use crate::Precision;
 use crate::cuda::{CudaExecutor, DeviceParams, Session};
 use crate::params::to_bf16;
-use crate::{Graph, Params, Plan, Result, Storage, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Storage, Var, cpu};
 use std::sync::Arc;
 
 /// Inputs by name and shape: vectors in full precision, all else in half.

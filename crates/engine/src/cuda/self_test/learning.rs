@@ -1,12 +1,11 @@
 //! Training on the GPU: the same bits every time and across a resume, whole batches and parts of them, losses that are
 //! not finite.
 
-use crate::Precision;
 use crate::cuda::Session;
 use crate::device::{Device, Learner, LearnerSpec, Objective};
 use crate::op::{Mask, NormOptions, Window};
 use crate::optim::{Adam, AdamConfig};
-use crate::{Graph, Init, Params, Result, Storage};
+use crate::{Graph, Init, Params, Precision, Result, Storage};
 use std::sync::Arc;
 
 /// A small network with everything that training touches: convolutions, joined weights, a norm with dropout, a bias, noise.
