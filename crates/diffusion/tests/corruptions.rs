@@ -300,7 +300,7 @@ fn the_norm_of_the_papers_last_blur_is_its_golden_eigenvalue_squared() {
 /// A batch of maps of one corruption at several levels, applied by the engine.
 #[test]
 fn the_engine_applies_every_corruption_and_its_gradient_is_the_adjoint() {
-    use softdiff_engine::cpu::Executor;
+    use softdiff_engine::cpu::CpuExecutor;
     use softdiff_engine::{Graph, Params, Plan};
     let mut stream = Stream::new(11, "engine");
     for corruption in every_corruption() {
@@ -319,7 +319,7 @@ fn the_engine_applies_every_corruption_and_its_gradient_is_the_adjoint() {
             let product = g.mul(y_var, dy).unwrap();
             let loss = g.sum(product).unwrap();
             let gradient = g.gradients(loss, &[x]).unwrap()[0];
-            let mut run = Executor::<f64>::new(Plan::new(&g, &[y_var, gradient]).unwrap());
+            let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[y_var, gradient]).unwrap());
             let (x, dy) = (stream.normals(n * SMALL.len()), stream.normals(n * SMALL.len()));
             // The identity needs no operation, so that its plan reads nothing of some inputs.
             let _ = run.set("x", &x);

@@ -241,7 +241,7 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Executor;
+    use crate::cpu::CpuExecutor;
     use crate::op::Window;
     use crate::{Init, Params, Plan, Storage};
 
@@ -292,7 +292,7 @@ mod tests {
         let mut outputs = g.parameter_gradients(loss)?;
         outputs.push(output);
         let params = Params::<f64>::initialise(g, 3);
-        let mut run = Executor::new(Plan::new(g, &outputs)?);
+        let mut run = CpuExecutor::new(Plan::new(g, &outputs)?);
         for (name, size) in [("x", 2 * 16 * 8), ("time", 2 * 12)] {
             run.set_f64(name, &(0..size).map(|i| (i as f64 * 0.7).sin()).collect::<Vec<_>>())?;
         }

@@ -1,7 +1,7 @@
 //! A small static-graph tensor engine.
 //!
 //! A [`Graph`] records typed operations over static NHWC shapes; [`Graph::gradients`] adds the reverse pass as more
-//! operations; a [`Plan`] orders them and assigns memory by liveness; a [`cpu::Executor`] runs the plan in `f32` or
+//! operations; a [`Plan`] orders them and assigns memory by liveness; a [`cpu::CpuExecutor`] runs the plan in `f32` or
 //! `f64`. Randomness is counter-based ([`rng`]), so that every number is a pure function of seed, purpose, step and
 //! index. The engine knows nothing of diffusion.
 

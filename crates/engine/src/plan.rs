@@ -1,6 +1,7 @@
 //! The plan: which operations run, in which order, and where in one arena every tensor lives.
 
 mod disjoint;
+mod memory;
 pub(crate) mod views;
 
 use crate::cpu::NodeTime;
@@ -8,6 +9,8 @@ use crate::error::{Error, Result, suggest};
 use crate::op::Op;
 use crate::plan::views::Views;
 use crate::{Graph, Leaf, Node, ParamSpec, Shape, Storage, Var};
+use memory::Schedule;
+pub(crate) use memory::renames;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,35 +97,6 @@ impl MemoryLayout<'_> {
     }
 }
 
-/// Whether an operation writes nothing, since its output is its input under another shape, or the stored copy of a parameter
-/// in another type.
-pub(crate) fn renames(node: &Node, graph: &Graph) -> bool {
-    let of_param = || matches!(graph.leaf(node.inputs[0]), Leaf::Param(_));
-    matches!(node.op, Op::Reshape(_)) || matches!(node.op, Op::Cast(_)) && of_param()
-}
-
-/// The offset of an operation's output in its input, if it is a slice of a single row.
-fn part(node: &Node, graph: &Graph) -> Option<usize> {
-    let Op::SliceChannels(op) = &node.op else { return None };
-    let shape = graph.shape(node.inputs[0]);
-    // Kernels take eight elements at a time.
-    (shape.last() == Some(&shape.numel()) && op.first.is_multiple_of(8)).then_some(op.first)
-}
-
-/// Memory that is needed from step `first` to step `last`.
-struct Interval {
-    first: usize,
-    last: usize,
-    size: usize,
-    offset: usize,
-}
-
-impl Interval {
-    fn meets(&self, other: &Interval) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
-}
-
 impl Plan {
     /// Plans the operations that `outputs` need; those tensors keep their values after a run.
     ///
@@ -149,135 +123,27 @@ impl Plan {
     }
 
     /// Plans for a backend with its own layout, which may have fused some of the graph's `nodes`.
-    pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], layout: MemoryLayout) -> Result<Plan> {
-        let count = graph.tensor_count();
+    pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], mut layout: MemoryLayout) -> Result<Plan> {
         if let Some(&var) = outputs.iter().find(|&&var| matches!(graph.leaf(var), Leaf::Folded)) {
             let suggestion = "; it was folded into another, unless it is kept".into();
             return Err(Error::Unknown { kind: "output", name: format!("{var:?}"), suggestion });
         }
-        let mut needed = vec![false; count];
-        outputs.iter().for_each(|v| needed[v.index()] = true);
-        let mut live = Vec::new();
-        for (index, node) in nodes.iter().enumerate().rev() {
-            if node.outputs.iter().any(|v| needed[v.index()]) {
-                live.push(index);
-                node.inputs.iter().for_each(|v| needed[v.index()] = true);
-            }
-        }
-        live.reverse();
-
-        // A part lives where and as long as the whole.
-        let views = &layout.views;
-        let mut root: Vec<usize> = (0..count).collect();
-        // Units from the root's beginning on.
-        let mut within = vec![0; count];
-        let mut first = vec![usize::MAX; count];
-        let mut last = vec![0; count];
-        let mut last_on_second_stream = vec![None; count];
-        let (mut steps, mut ticks): (Vec<Step>, Vec<usize>) = Default::default();
-        for index in live {
-            let node = nodes[index];
-            for &var in &node.outputs {
-                if let Some(view) = views.get(var) {
-                    root[var.index()] = view.whole.index();
-                    within[var.index()] = view.first * layout.unit(graph, var.index());
-                }
-            }
-            // Views of other tensors are not written, nor concatenations whose parts are already in place.
-            let (input, output) = (node.inputs.first().map_or(0, |v| v.index()), node.outputs[0].index());
-            let computed = matches!(graph.leaf_at(root[input]), Leaf::Computed(_));
-            let part = part(node, graph).filter(|_| computed);
-            if let Some(whole) = views.joined(node, graph) {
-                root[output] = root[whole.index()];
-                continue;
-            }
-            if renames(node, graph) || part.is_some() {
-                root[output] = root[input];
-                within[output] = within[input] + part.unwrap_or(0) * layout.unit(graph, output);
-                continue;
-            }
-            let at = steps.len();
-            let second_stream = (layout.second_stream)(index);
-            let in_a_row = second_stream && steps.last().is_some_and(|step: &Step| step.second_stream);
-            ticks.push(ticks.last().map_or(0, |tick| tick + usize::from(!in_a_row)));
-            for var in node.inputs.iter().chain(&node.outputs) {
-                let root = root[var.index()];
-                (first[root], last[root]) = (at.min(first[root]), at);
-                if second_stream || node.outputs.contains(var) && (layout.ends_on_second_stream)(index, *var) {
-                    last_on_second_stream[root] = Some(at);
-                }
-            }
-            let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-            let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
-            steps.push(Step {
-                flops: node.op.flops(&input_shapes, &output_shapes),
-                scratch: (0, (layout.scratch)(index)?),
-                node: index,
-                op: node.op.clone(),
-                inputs: node.inputs.clone(),
-                outputs: node.outputs.clone(),
-                scope: node.scope.clone(),
-                second_stream,
-            });
-        }
-        // The step before which the second stream must have finished step `at`.
-        let until = |at: usize| ticks.partition_point(|&tick| tick < ticks[at] + layout.leeway);
-        for (last, second_stream) in last.iter_mut().zip(last_on_second_stream) {
-            *last = second_stream.map_or(*last, |at| until(at).max(*last));
-        }
-        outputs.iter().for_each(|v| last[root[v.index()]] = usize::MAX);
-
-        // One interval per computed tensor, and one per scratch.
-        let mut intervals = Vec::new();
-        for (at, step) in steps.iter().enumerate() {
-            // What is written in parts is there from the first of them on.
-            for var in step.outputs.iter().map(|v| root[v.index()]).filter(|&root| first[root] == at) {
-                let size = layout.size(graph, var);
-                intervals.push((Some(var), Interval { first: first[var], last: last[var], size, offset: 0 }));
-            }
-            let last = if step.second_stream { until(at) } else { at };
-            intervals.push((None, Interval { first: at, last, size: step.scratch.1, offset: 0 }));
-        }
-        intervals.iter_mut().for_each(|(_, i)| i.size = i.size.next_multiple_of(layout.grain));
-        let arena = assign(&mut intervals.iter_mut().map(|(_, i)| i).collect::<Vec<_>>());
-        let unshared = intervals.iter().filter(|(var, _)| var.is_some()).map(|(_, i)| i.size).sum();
-
-        let mut constants = Vec::new();
-        let mut places: Vec<Option<Place>> = (0..count)
-            .map(|index| match graph.leaf_at(index) {
-                Leaf::Input(i) => Some(Place::Input(*i)),
-                Leaf::Param(i) => Some(Place::Param(*i)),
-                Leaf::Constant(values) => {
-                    constants.push(values.clone());
-                    Some(Place::Constant(constants.len() - 1))
-                }
-                Leaf::Computed(_) | Leaf::Folded => None,
-            })
-            .collect();
-        let mut scratches = steps.iter_mut();
-        for (var, interval) in &intervals {
-            match var {
-                Some(var) => places[*var] = Some(Place::Arena(interval.offset)),
-                None => scratches.next().into_iter().for_each(|step| step.scratch.0 = interval.offset),
-            }
-        }
-        for index in 0..count {
-            places[index] = match places[root[index]] {
-                Some(Place::Arena(offset)) => Some(Place::Arena(offset + within[index])),
-                place => place,
-            };
-        }
+        let mut schedule = Schedule::new(graph, nodes, outputs, &mut layout)?;
+        let arena = schedule.assign(graph, &layout);
+        let (places, constants) = schedule.places(graph, &arena);
+        let Schedule { steps, ticks, tensors } = schedule;
+        let count = graph.tensor_count();
         let plan = Plan {
             steps,
             shapes: (0..count).map(|i| graph.shape_at(i).clone()).collect(),
             places,
-            roots: root,
+            roots: tensors.into_iter().map(|tensor| tensor.root).collect(),
             outputs: outputs.to_vec(),
             inputs: graph.inputs().to_vec(),
             params: graph.params().iter().map(|(spec, _)| spec.clone()).collect(),
             constants,
-            arena,
-            unshared,
+            arena: arena.size,
+            unshared: arena.unshared,
             sizes: (0..count).map(|i| layout.size(graph, i)).collect(),
             unit_bytes: layout.unit_bytes,
             leeway: layout.leeway,
@@ -364,6 +230,14 @@ impl Plan {
         Ok(index)
     }
 
+    /// How many images of `image_size` values the input `name` holds.
+    pub(crate) fn images_of(&self, name: &str, image_size: usize) -> Result<usize> {
+        let input = self.inputs.iter().find(|(n, _)| n == name);
+        let values = input.map_or(0, |(_, var)| self.shape(*var).numel());
+        let batch = values / image_size.max(1);
+        self.find_input(name, batch * image_size).map(|_| batch)
+    }
+
     /// The parameters a run reads.
     pub fn params(&self) -> &[ParamSpec] {
         &self.params
@@ -403,33 +277,6 @@ impl Plan {
     pub fn flops(&self) -> u64 {
         self.steps.iter().map(|s| s.flops).sum()
     }
-}
-
-/// Greedy by size: the largest interval first, each at the lowest offset free during its life. Gives the arena's size.
-fn assign(intervals: &mut [&mut Interval]) -> usize {
-    let mut order: Vec<usize> = (0..intervals.len()).filter(|&i| intervals[i].size > 0).collect();
-    order.sort_by_key(|&i| (std::cmp::Reverse(intervals[i].size), intervals[i].first));
-    let mut placed: Vec<usize> = Vec::new();
-    let mut end = 0;
-    for &index in &order {
-        // `placed` is kept by offset, so one sweep finds the first gap.
-        let mut offset = 0;
-        for &other in &placed {
-            let other = &*intervals[other];
-            if !other.meets(intervals[index]) {
-                continue;
-            }
-            if other.offset >= offset + intervals[index].size {
-                break;
-            }
-            offset = offset.max(other.offset + other.size);
-        }
-        intervals[index].offset = offset;
-        end = end.max(offset + intervals[index].size);
-        let at = placed.partition_point(|&p| intervals[p].offset <= offset);
-        placed.insert(at, index);
-    }
-    end
 }
 
 impl fmt::Display for Plan {

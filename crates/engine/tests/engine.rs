@@ -1,6 +1,6 @@
 //! What the engine promises as a whole: the same bits on any number of threads, planned memory, and clear errors.
 
-use softdiff_engine::cpu::Executor;
+use softdiff_engine::cpu::CpuExecutor;
 use softdiff_engine::op::Window;
 use softdiff_engine::rng::Stream;
 use softdiff_engine::{Error, Graph, Init, Params, Plan, Result, Storage, Var};
@@ -42,7 +42,7 @@ fn bits(threads: usize, step: u32) -> Vec<u32> {
         let (loss, gradients) = network(&mut g).unwrap();
         let mut outputs = gradients.clone();
         outputs.push(loss);
-        let mut run = Executor::<f32>::new(Plan::new(&g, &outputs).unwrap());
+        let mut run = CpuExecutor::<f32>::new(Plan::new(&g, &outputs).unwrap());
         let mut x = vec![0.0; 6 * 16 * 16 * 3];
         Stream { seed: 5, purpose: 0, step: 0 }.fill_uniform(0, &mut x);
         run.set("x", &x).unwrap();
@@ -124,7 +124,7 @@ fn joined_parameters_get_their_gradients_without_copies() {
     let plan = Plan::new(&g, &outputs).unwrap();
     // The input's cast, the join, two products, and the way back from the loss: nothing else copies.
     assert_eq!(plan.len(), 7, "{plan}");
-    let mut run = Executor::<f64>::new(plan);
+    let mut run = CpuExecutor::<f64>::new(plan);
     let values: Vec<f64> = (0..16).map(|i| f64::from(i).sin()).collect();
     run.set("x", &values).unwrap();
     run.run(&Params::initialise(&g, 1), 0, 0).unwrap();
@@ -344,7 +344,7 @@ fn a_run_names_what_it_lacks() {
     let w = g.param("w", [4], Init::Constant(0.0)).unwrap();
     let y = g.mul(x, w).unwrap();
     let z = g.silu(y).unwrap();
-    let mut run = Executor::<f32>::new(Plan::new(&g, &[z]).unwrap());
+    let mut run = CpuExecutor::<f32>::new(Plan::new(&g, &[z]).unwrap());
     assert_eq!(run.set("imge", &[0.0; 4]).unwrap_err().to_string(), "unknown input `imge`; did you mean `image`?");
     let wrong = run.set("image", &[0.0; 5]).unwrap_err().to_string();
     assert_eq!(wrong, "input `image` has shape [5] but the graph declares [4]");

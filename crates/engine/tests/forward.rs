@@ -1,7 +1,7 @@
 //! Operations and Adam against PyTorch; see golden/README.md.
 
 use safetensors::{Dtype, SafeTensors};
-use softdiff_engine::cpu::Executor;
+use softdiff_engine::cpu::CpuExecutor;
 use softdiff_engine::op::{Align, Window};
 use softdiff_engine::optim::{Adam, AdamConfig};
 use softdiff_engine::{Graph, Init, Params, Plan, Result, Scalar, Shape, Var};
@@ -61,7 +61,7 @@ fn worst_difference<T: Scalar>(name: &str, inputs: &[&[usize]], build: Build) ->
         values.push(value);
     }
     let out = build(&mut g, &vars).unwrap();
-    let mut run = Executor::<T>::new(Plan::new(&g, &[out]).unwrap());
+    let mut run = CpuExecutor::<T>::new(Plan::new(&g, &[out]).unwrap());
     for (i, value) in values.iter().enumerate() {
         run.set_f64(&i.to_string(), value).unwrap();
     }
@@ -88,7 +88,7 @@ fn corner_aligned_resize_takes_whole_steps() {
     let mut g = Graph::new();
     let x = g.constant([1, 1, 2, 1], vec![10.0, 20.0]).unwrap();
     let y = g.resize_bilinear(x, 1, 4, Align::Corner).unwrap();
-    let mut run = Executor::<f64>::new(Plan::new(&g, &[y]).unwrap());
+    let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[y]).unwrap());
     run.run(&Params::zeros(&g), 0, 0).unwrap();
     assert_eq!(run.get(y).unwrap(), [10.0, 15.0, 20.0, 20.0]);
 }

@@ -2,7 +2,7 @@
 //!
 //! The list of examples drives the proof; `every_operation_is_proven` fails while an operation is missing from it.
 
-use softdiff_engine::cpu::Executor;
+use softdiff_engine::cpu::CpuExecutor;
 use softdiff_engine::op::{Function, Op};
 use softdiff_engine::op_cases::OP_CASES;
 use softdiff_engine::rng::Stream;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 /// `sum(output * fixed random projection)`, its gradients, and the inputs.
 struct Proof {
-    executor: Executor<f64>,
+    executor: CpuExecutor<f64>,
     params: Params<f64>,
     loss: Var,
     gradients: Vec<Var>,
@@ -39,7 +39,7 @@ fn prove(inputs: &[Shape], above: f64, build: impl Fn(&mut Graph, &[Var]) -> Res
     let all = g.nodes().iter().map(|n| n.op.name()).collect();
     let mut outputs = gradients.clone();
     outputs.push(loss);
-    let executor = Executor::new(Plan::new(&g, &outputs).unwrap());
+    let executor = CpuExecutor::new(Plan::new(&g, &outputs).unwrap());
     let values = inputs.iter().enumerate().map(|(i, s)| random(s, i as u32, above, above + 2.0)).collect();
     Proof { executor, params: Params::zeros(&g), loss, gradients, values, forward, all }
 }

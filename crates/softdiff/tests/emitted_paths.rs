@@ -3,7 +3,7 @@
 use softdiff::corruption::*;
 use softdiff::curve::{Curve, Interpolation};
 use softdiff::engine::Precision;
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Device, Scalar};
 use softdiff::engine::{Graph, Params, Plan};
 use softdiff::linalg::Matrix;
@@ -32,7 +32,7 @@ fn in_training(path: &Path, times: &[f64], images: &[f64]) -> Vec<f32> {
     let t = g.input("t", [n]).unwrap();
     let moment = table.moment(&mut g, t).unwrap();
     let y = moment.apply(&mut g, x).unwrap();
-    let mut run = Executor::<f32>::new(Plan::new(&g, &[y]).unwrap());
+    let mut run = CpuExecutor::<f32>::new(Plan::new(&g, &[y]).unwrap());
     let single = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
     run.set("x", &single(images)).unwrap();
     run.set("t", &single(times)).unwrap();
@@ -162,7 +162,7 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     // The network by hand, the mask beside every pixel.
     let mask = map.apply(shape, &vec![1.0; shape.len()]).unwrap();
     let beside: Vec<f32> = xt.iter().zip(&mask).flat_map(|(x, m)| [*x as f32, *m as f32]).collect();
-    let mut run = Executor::<f32>::new(Plan::new(&graph, &[net.output]).unwrap());
+    let mut run = CpuExecutor::<f32>::new(Plan::new(&graph, &[net.output]).unwrap());
     run.set("x", &beside).unwrap();
     run.set("condition", &[(999.0 * t) as f32]).unwrap();
     run.run(&params, 0, 0).unwrap();
@@ -185,7 +185,7 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     let setting =
         StepSpec { path: &table, objective, prediction: &prediction, batch: 1, noise, mirror: false, expected: None };
     let step = SoftStep::new(&config, &setting, false, false).unwrap();
-    let mut run = Executor::<f32>::new(Plan::new(&step.graph, &[step.loss]).unwrap());
+    let mut run = CpuExecutor::<f32>::new(Plan::new(&step.graph, &[step.loss]).unwrap());
     let single = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
     for (name, values) in [("x0", &x0[..]), ("z", &z), ("t", &[t])] {
         run.set(name, &single(values)).unwrap();

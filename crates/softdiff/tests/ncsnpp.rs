@@ -3,7 +3,7 @@
 mod official;
 
 use official::{Golden, distance, nhwc, relative, signed, unit, weight};
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Graph, Params, Plan, Result, Scalar, Var};
 use softdiff::network::{Builder, Correspondence, Embedding, Resampling, UNetConfig, unet};
 
@@ -72,7 +72,7 @@ fn check_block<T: Scalar>(golden: &Golden, block: &Block, limits: &Limits) {
         Some((shape, values.into_iter().map(|v| T::from_f64(v.into())).collect()))
     };
     Correspondence::load_all(&names, &mut params, &official).unwrap();
-    let mut run = Executor::<T>::new(Plan::new(&g, &outputs).unwrap());
+    let mut run = CpuExecutor::<T>::new(Plan::new(&g, &outputs).unwrap());
     let out_shape = dims(&facts["out"]);
     for (name, shape) in [("x", &shape), ("target", &out_shape)] {
         let values: Vec<f64> =
@@ -128,7 +128,7 @@ fn embed<T: Scalar>(embedding: Embedding, width: usize, frequencies: &[f64], con
         let values: Vec<T> = frequencies.iter().map(|&f| T::from_f64(f)).collect();
         params.set("time.fourier.frequencies", &[width].into(), &values).unwrap();
     }
-    let mut run = Executor::<T>::new(Plan::new(&g, &[out]).unwrap());
+    let mut run = CpuExecutor::<T>::new(Plan::new(&g, &[out]).unwrap());
     run.set_f64("condition", conditions).unwrap();
     run.run(&params, 0, 0).unwrap();
     run.get(out).unwrap().iter().map(|v| v.to_f64()).collect()
@@ -158,7 +158,7 @@ fn both_time_embeddings_equal_the_official_ones() {
 
 /// A whole network of the golden set, in a graph with its loss and all gradients.
 struct Network<T> {
-    run: Executor<T>,
+    run: CpuExecutor<T>,
     params: Params<T>,
     out: Var,
     loss: Var,
@@ -212,7 +212,7 @@ fn network<T: Scalar>(golden: &Golden, batch: usize, official: impl Fn(&str, &[u
     Correspondence::load_all(&net.correspondence, &mut params, &source).unwrap();
     let mut outputs = gradients.clone();
     outputs.extend([out, loss]);
-    let run = Executor::<T>::new(Plan::new(&g, &outputs).unwrap());
+    let run = CpuExecutor::<T>::new(Plan::new(&g, &outputs).unwrap());
     let trainable = g.params().iter().filter(|(spec, _)| spec.trainable);
     let gradients_by_name = trainable
         .zip(&gradients[1..])

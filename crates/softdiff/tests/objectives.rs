@@ -4,7 +4,7 @@ use softdiff::corruption::{
     Blur, Boundary, Corruption, Decolourisation, ErasureOrder, Grey, LinearMap, Masking, Shape, cosine_basis,
 };
 use softdiff::curve::{Curve, Interpolation};
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Graph, Init, Params, Plan};
 use softdiff::linalg::{Cholesky, Matrix};
 use softdiff::noise::Alpha;
@@ -77,7 +77,7 @@ fn the_engine_computes_every_objective_and_its_gradient() {
             let losses = objective.emit(&mut g, &batch).unwrap();
             let total = g.sum(losses).unwrap();
             let gradient = g.gradients(total, &[c]).unwrap()[0];
-            let mut run = Executor::<f64>::new(Plan::new(&g, &[losses, gradient]).unwrap());
+            let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[losses, gradient]).unwrap());
             let inputs = [("x0", &x0[..]), ("xt", &xt), ("output", &output), ("t", &times), ("earlier", &earlier)];
             for (name, values) in inputs {
                 // An objective does not read everything.
@@ -256,7 +256,7 @@ fn a_table_is_exact_at_its_rows_and_close_between_them() {
         let t = g.input("t", [3]).unwrap();
         let moment = table.moment(&mut g, t).unwrap();
         let y = moment.apply(&mut g, x).unwrap();
-        let mut run = Executor::<f64>::new(Plan::new(&g, &[y, moment.sigma]).unwrap());
+        let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[y, moment.sigma]).unwrap());
         let images = Stream::new(7, "table").normals(3 * SHAPE.len());
         run.set("x", &images).unwrap();
         for (times, margin) in [([0.0, 0.25, 1.0], 1e-12), ([0.111, 0.5013, 0.83], 2e-3)] {
@@ -300,7 +300,7 @@ fn a_whole_step_has_the_loss_of_the_plain_functions() {
             g.mul(xt, gain)
         })
         .unwrap();
-        let mut run = Executor::<f64>::new(Plan::new(&g, &[step.loss]).unwrap());
+        let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[step.loss]).unwrap());
         let [x0, z] = [0, 1].map(|_| stream.normals(N * SHAPE.len()));
         for (name, values) in [("x0", &x0[..]), ("z", &z), ("t", &times), ("ahead", &ahead)] {
             run.set(name, values).unwrap();
@@ -405,7 +405,7 @@ fn a_balanced_step_divides_by_the_expected_loss() {
         };
         let mut g = Graph::new();
         let step = StepLoss::emit(&mut g, &setting, |g, xt, _| g.scale(xt, 0.5)).unwrap();
-        let mut run = Executor::<f64>::new(Plan::new(&g, &[step.losses]).unwrap());
+        let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[step.losses]).unwrap());
         let mut stream = Stream::new(5, "balanced");
         for name in ["x0", "z"] {
             run.set(name, &stream.normals(2 * SHAPE.len())).unwrap();
@@ -459,7 +459,7 @@ fn stratified_times_lie_one_in_each_part_and_the_mean_loss_varies_less() {
         };
         let mut g = Graph::new();
         let step = StepLoss::emit(&mut g, &setting, |g, xt, _| g.scale(xt, 0.5)).unwrap();
-        let mut run = Executor::<f64>::new(Plan::new(&g, &[step.inputs.t, step.loss]).unwrap());
+        let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[step.inputs.t, step.loss]).unwrap());
         run.set("x0", &vec![0.5; N * SHAPE.len()]).unwrap();
         let (mut times, mut losses) = (vec![], vec![]);
         for step_number in 0..400 {

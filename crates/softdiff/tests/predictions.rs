@@ -6,7 +6,7 @@ mod run_support;
 use run_support::folder;
 use softdiff::corruption::Shape;
 use softdiff::engine::Precision;
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Device, Graph, Params, Plan};
 use softdiff::image::from_unit;
 use softdiff::metrics::sliced_wasserstein;
@@ -138,7 +138,7 @@ fn the_graph_and_the_plain_function_read_an_output_alike() {
             let [sigma, alpha] = ["sigma", "alpha"].map(|name| g.input(name, [1, 1, 1, 1]).unwrap());
             let vars = TimeVars { t: None, sigma, alpha: Some(alpha) };
             let x0_hat = prediction.emit(&mut g, f, x, vars).unwrap();
-            let mut run = Executor::<f64>::new(Plan::new(&g, &[x0_hat]).unwrap());
+            let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[x0_hat]).unwrap());
             let alpha = at.scale().unwrap();
             for (name, values) in [("output", &output[..]), ("xt", &xt), ("sigma", &[at.sigma]), ("alpha", &[alpha])] {
                 // Not every prediction reads everything.

@@ -5,7 +5,7 @@ mod official;
 use official::{nhwc, signed, unit, weight};
 use softdiff::corruption::{Blur, Boundary, Shape};
 use softdiff::curve::Interpolation;
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::cuda::{Chip, outline};
 use softdiff::engine::{Graph, Params, Plan, Precision, Scalar, Var};
 use softdiff::network::{Correspondence, Embedding, UNetConfig};
@@ -43,7 +43,7 @@ fn evaluate<T: Scalar>(config: &UNetConfig, path: &PathTable) -> [f64; 3] {
     Correspondence::load_all(&correspondence, &mut params, &official).unwrap();
     let mut outputs = step.gradients.clone();
     outputs.push(step.loss);
-    let mut run = Executor::<T>::new(Plan::new(&step.graph, &outputs).unwrap());
+    let mut run = CpuExecutor::<T>::new(Plan::new(&step.graph, &outputs).unwrap());
     let shape = [BATCH, 3, config.image_size, config.image_size];
     let n = shape.iter().product();
     let images: Vec<f64> = unit("soft.u8", n).map(|u| (256.0 * u).floor() / 255.0).collect();
@@ -106,7 +106,7 @@ fn what_is_computed_again_gives_the_same_bits_in_less_memory() {
         let (step, outputs) = drawn(&config, 2, recompute);
         let plan = Plan::new(&step.graph, &outputs).unwrap();
         let bytes = plan.arena_bytes();
-        let mut run = Executor::<f32>::new(plan);
+        let mut run = CpuExecutor::<f32>::new(plan);
         run.set("x0", &unit("again", 2 * 32 * 32 * 3).map(|v| v as f32).collect::<Vec<_>>()).unwrap();
         run.run(&Params::initialise(&step.graph, 1), 5, 6).unwrap();
         let bits = |&v: &Var| run.get(v).unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>();

@@ -59,14 +59,8 @@ impl Weight {
                 Some(g.square(inverse)?)
             }
             Weight::MinSnr { most } => {
-                // min(a, most) = most - relu(most - a), for the roots.
-                let limit = g.constant([1, 1, 1, 1], vec![most.sqrt()])?;
                 let root = inverse(g)?;
-                let negative = g.scale(root, -1.0)?;
-                let below = g.add(negative, limit)?;
-                let below = g.relu(below)?;
-                let negative = g.scale(below, -1.0)?;
-                Some(g.add(negative, limit)?)
+                Some(g.min(root, most.sqrt())?)
             }
         })
     }

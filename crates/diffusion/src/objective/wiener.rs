@@ -287,7 +287,7 @@ mod tests {
             let vars = wiener.lookup(&mut g, t).unwrap();
             let y = wiener.emit(&mut g, f, x, &vars).unwrap();
             let (xs, fs) = (Stream::new(5, "x").normals(324), Stream::new(6, "f").normals(324));
-            let mut run = softdiff_engine::cpu::Executor::<f64>::new(softdiff_engine::Plan::new(&g, &[y]).unwrap());
+            let mut run = softdiff_engine::cpu::CpuExecutor::<f64>::new(softdiff_engine::Plan::new(&g, &[y]).unwrap());
             run.set("x", &xs).unwrap();
             run.set("f", &fs).unwrap();
             run.set("t", &times).unwrap();

@@ -6,14 +6,14 @@ use crate::{Params, Place, Plan, Scalar, Shape, Var};
 use std::time::{Duration, Instant};
 
 /// A plan with its memory, ready to run again and again.
-pub struct Executor<T> {
+pub struct CpuExecutor<T> {
     plan: Plan,
     arena: Vec<T>,
     inputs: Vec<Vec<T>>,
     constants: Vec<Vec<T>>,
 }
 
-/// Time one operation took; see [`Executor::run_timed`].
+/// Time one operation took; see [`CpuExecutor::run_timed`].
 #[derive(Clone, Debug)]
 pub struct NodeTime {
     /// The operation's name.
@@ -33,13 +33,13 @@ pub struct NodeTime {
 /// Buffers begin at whole pairs of cache lines.
 const ALIGNMENT: usize = 128;
 
-impl<T: Scalar> Executor<T> {
+impl<T: Scalar> CpuExecutor<T> {
     /// Allocates the plan's memory.
     pub fn new(plan: Plan) -> Self {
         let arena = vec![T::ZERO; plan.arena_elements() + ALIGNMENT / size_of::<T>()];
         let inputs = plan.inputs().iter().map(|(_, var)| vec![T::ZERO; plan.shape(*var).numel()]).collect();
         let constants = plan.constants().iter().map(|c| c.iter().map(|&v| T::from_f64(v)).collect()).collect();
-        Executor { plan, arena, inputs, constants }
+        CpuExecutor { plan, arena, inputs, constants }
     }
 
     /// The plan it runs.

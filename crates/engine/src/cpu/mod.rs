@@ -9,5 +9,5 @@ pub(crate) mod tile;
 pub mod vector;
 mod winograd;
 
-pub use executor::{Executor, NodeTime};
+pub use executor::{CpuExecutor, NodeTime};
 pub use simd::{Isa, isa};

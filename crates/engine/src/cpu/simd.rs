@@ -19,7 +19,7 @@ pub enum Isa {
 pub fn isa() -> Isa {
     static FOUND: OnceLock<Isa> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        let wished = std::env::var("SOFTDIFF_ISA").unwrap_or_default();
+        let chosen = std::env::var("SOFTDIFF_ISA").unwrap_or_default();
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
@@ -28,14 +28,14 @@ pub fn isa() -> Isa {
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq");
-            if avx512 && wished != "avx2" && wished != "portable" {
+            if avx512 && chosen != "avx2" && chosen != "portable" {
                 return Isa::Avx512;
             }
-            if avx2 && wished != "portable" {
+            if avx2 && chosen != "portable" {
                 return Isa::Avx2;
             }
         }
-        let _ = wished;
+        let _ = chosen;
         Isa::Portable
     })
 }

@@ -48,14 +48,29 @@ trait Lanes {
     type Element: Copy;
     type Vector: Copy;
     const WIDTH: usize;
+    /// # Safety
+    /// As for all functions here, the processor has the instruction set.
     unsafe fn zero() -> Self::Vector;
+    /// # Safety
+    /// `from` is readable for `WIDTH` values.
     unsafe fn load(from: *const Self::Element) -> Self::Vector;
+    /// # Safety
+    /// `from` is readable.
     unsafe fn splat(from: *const Self::Element) -> Self::Vector;
+    /// # Safety
+    /// `to` is writable for `WIDTH` values.
     unsafe fn store(to: *mut Self::Element, vector: Self::Vector);
+    /// `a b + c`.
+    ///
+    /// # Safety
+    /// As for [`Lanes::zero`].
     unsafe fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
 }
 
 /// `M` rows by `P` vectors at a time, `ROWS / M` passes.
+///
+/// # Safety
+/// As [`Tiles::rows_times_panel`], where `NR` is `P * L::WIDTH`; the processor has the instruction set of `L`.
 #[inline(always)]
 unsafe fn rows_times_panel<L: Lanes, const M: usize, const P: usize>(
     taps: usize,
@@ -97,7 +112,11 @@ unsafe fn rows_times_panel<L: Lanes, const M: usize, const P: usize>(
     }
 }
 
-/// `M` rows by `P` vectors.
+/// `M` rows by `P` vectors, from row `first` on.
+///
+/// # Safety
+/// As [`Tiles::outer_products`] for `first + M` rows, where `NR` is `P * L::WIDTH`; the processor has the instruction set of
+/// `L`.
 #[inline(always)]
 unsafe fn outer_products<L: Lanes, const M: usize, const P: usize>(
     first: usize,
@@ -139,6 +158,9 @@ unsafe fn outer_products<L: Lanes, const M: usize, const P: usize>(
 }
 
 /// `m` rows in passes of 8 (when `WIDE`), 4, 2 and 1.
+///
+/// # Safety
+/// As [`Tiles::outer_products`], where `NR` is `P * L::WIDTH`; the processor has the instruction set of `L`.
 #[inline(always)]
 unsafe fn outer_products_of<L: Lanes, const WIDE: bool, const P: usize>(
     m: usize,
@@ -301,7 +323,7 @@ macro_rules! tiles {
                         p: *const $element,
                         o: *mut $element,
                     ) {
-                        // SAFETY: the caller's promise is handed on.
+                        // SAFETY: the caller upholds the requirements.
                         unsafe { rows_times_panel::<$avx512, 8, 2>(t, d, r, p, o) }
                     }
                     #[target_feature(enable = "avx2,fma")]
@@ -312,18 +334,18 @@ macro_rules! tiles {
                         p: *const $element,
                         o: *mut $element,
                     ) {
-                        // SAFETY: the caller's promise is handed on.
+                        // SAFETY: the caller upholds the requirements.
                         unsafe { rows_times_panel::<$avx2, 2, 4>(t, d, r, p, o) }
                     }
                     match isa() {
-                        // SAFETY: `isa` found the features; the caller's promise is handed on.
+                        // SAFETY: `isa` found the features; the caller upholds the requirements.
                         Isa::Avx512 => return unsafe { avx512(taps, depth, rows, panel, out) },
                         // SAFETY: as above.
                         Isa::Avx2 => return unsafe { avx2(taps, depth, rows, panel, out) },
                         Isa::Portable => {}
                     }
                 }
-                // SAFETY: the caller's promise is handed on.
+                // SAFETY: the caller upholds the requirements.
                 unsafe { rows_times_panel::<Portable<$element>, 1, { $nr / 4 }>(taps, depth, rows, panel, out) }
             }
 
@@ -332,23 +354,23 @@ macro_rules! tiles {
                 {
                     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
                     unsafe fn avx512(m: usize, s: &[Segment<$element>], o: *mut $element) {
-                        // SAFETY: the caller's promise is handed on.
+                        // SAFETY: the caller upholds the requirements.
                         unsafe { outer_products_of::<$avx512, true, 2>(m, s, o) }
                     }
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(m: usize, s: &[Segment<$element>], o: *mut $element) {
-                        // SAFETY: the caller's promise is handed on.
+                        // SAFETY: the caller upholds the requirements.
                         unsafe { outer_products_of::<$avx2, false, 4>(m, s, o) }
                     }
                     match isa() {
-                        // SAFETY: `isa` found the features; the caller's promise is handed on.
+                        // SAFETY: `isa` found the features; the caller upholds the requirements.
                         Isa::Avx512 => return unsafe { avx512(m, segments, out) },
                         // SAFETY: as above.
                         Isa::Avx2 => return unsafe { avx2(m, segments, out) },
                         Isa::Portable => {}
                     }
                 }
-                // SAFETY: the caller's promise is handed on.
+                // SAFETY: the caller upholds the requirements.
                 unsafe { outer_products_of::<Portable<$element>, false, { $nr / 4 }>(m, segments, out) }
             }
         }

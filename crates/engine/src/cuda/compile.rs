@@ -4,20 +4,19 @@ use super::concat_elision;
 use super::cudnn::Problem;
 use super::driver::Chip;
 use super::fuse::fuse;
-use super::select::{Selected, Target};
+use super::select::{CompileTarget, Selected};
 use super::streams;
-use crate::Precision;
 use crate::error::Result;
 use crate::plan::MemoryLayout;
 use crate::plan::views::Views;
-use crate::{Graph, Plan, Var};
+use crate::{Graph, Plan, Precision, Var};
 
 /// Steps by which the second stream may be late, and the same where memory matters more than time.
 const LEEWAY: usize = 24;
 const SHORT_LEEWAY: usize = 8;
 
 /// The operations that `outputs` need, fused, each with its kernel, in the order in which they start.
-pub(super) fn order(graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
+pub(super) fn order(graph: &Graph, outputs: &[Var], target: CompileTarget) -> Vec<Selected> {
     let mut nodes = fuse(graph, outputs, target);
     streams::gather(&mut nodes, graph);
     nodes
@@ -28,7 +27,7 @@ pub(super) fn place(
     graph: &Graph,
     nodes: &[Selected],
     outputs: &[Var],
-    target: Target,
+    target: CompileTarget,
     views: Views,
     mut workspace: impl FnMut(&Problem) -> Result<usize>,
 ) -> Result<Plan> {
@@ -49,7 +48,7 @@ pub(super) fn place(
 
 /// The plan for a GPU of this kind, made without one; the workspaces of cuDNN's engines are not counted.
 pub fn outline(graph: &Graph, outputs: &[Var], precision: Precision, chip: Chip) -> Result<Plan> {
-    let target = Target { precision, chip };
+    let target = CompileTarget { precision, chip };
     let nodes = order(graph, outputs, target);
     let views = concat_elision::find(&nodes, graph, outputs, target);
     place(graph, &nodes, outputs, target, views, |_| Ok(0))

@@ -6,14 +6,14 @@ mod tests;
 
 use super::cudnn::Problem;
 use super::lower::GroupNormKernel;
-use super::select::{Kernel, Selected, Target};
+use super::select::{CompileTarget, Kernel, Selected};
 use crate::op::Op;
 use crate::plan::views::{ChannelView, Views, parts};
 use crate::{Graph, Var};
 
 /// The parts that are stored in the concatenated tensor: their producer can write, and all their readers can read, pixels
 /// with the larger pitch. The others are copied.
-pub(super) fn find(nodes: &[Selected], graph: &Graph, outputs: &[Var], target: Target) -> Views {
+pub(super) fn find(nodes: &[Selected], graph: &Graph, outputs: &[Var], target: CompileTarget) -> Views {
     let mut views = Views::default();
     // There memory matters more than time, and a part keeps the memory of the whole.
     if graph.recompute {

@@ -3,19 +3,18 @@
 use super::arguments::{Arguments, CarryArgs, int};
 use super::compile;
 use super::concat_elision;
-use super::cudnn::Problem;
+use super::cudnn::{Cudnn, Problem};
 use super::driver::{Address, Buffer, CudaDevice, CudaGraph, Event};
 use super::images::Shards;
 use super::kernels::KernelName;
 use super::lower::{Command, Lowering};
 use super::params::{DeviceParams, from_bytes, to_bytes};
-use super::select::Target;
+use super::select::{CompileTarget, Selected};
 use super::session::{Libraries, Session};
 use super::streams;
-use crate::Precision;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
-use crate::{Graph, Place, Plan, Storage, Var};
+use crate::{Graph, Place, Plan, Precision, Storage, Var};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +43,33 @@ pub struct CudaExecutor {
     _tables: Vec<Buffer>,
 }
 
+/// Selects kernels, measures the convolutions that have not been measured yet, and plans the memory.
+fn plan_with(
+    cudnn: &mut Cudnn,
+    graph: &Graph,
+    outputs: &[Var],
+    target: CompileTarget,
+) -> Result<(Vec<Selected>, Plan)> {
+    let nodes = compile::order(graph, outputs, target);
+    let mut views = concat_elision::find(&nodes, graph, outputs, target);
+    cudnn.prepare(nodes.iter().filter_map(|selected| selected.problem(|var| views.pitch(var, graph))));
+    concat_elision::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
+    let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
+    let plan = compile::place(graph, &nodes, outputs, target, views, workspace)?;
+    cudnn.save_choices();
+    Ok((nodes, plan))
+}
+
+/// An error if the plan's arena is larger than the free memory.
+fn check_memory(device: &CudaDevice, plan: &Plan) -> Result<()> {
+    let (free, total) = device.memory()?;
+    if plan.arena_bytes() <= free {
+        return Ok(());
+    }
+    let [planned, free, total] = [plan.arena_bytes(), free, total].map(|n| n as f64 / (1u64 << 30) as f64);
+    Err(Error::Memory { planned, free, total, device: device.name.clone() })
+}
+
 impl CudaExecutor {
     /// Plans `outputs` of `graph`, allocates its memory and lowers its operations. `seed` is fixed from here on.
     pub fn new(
@@ -61,19 +87,9 @@ impl CudaExecutor {
         let precision = if modern && device.chip.capability.0 < 8 { Precision::F32 } else { precision };
         let mut libraries = session.lock();
         let Libraries { cudnn, kernels, .. } = &mut *libraries;
-        let target = Target { precision, chip: device.chip };
-        let nodes = compile::order(graph, outputs, target);
-        let mut views = concat_elision::find(&nodes, graph, outputs, target);
-        cudnn.prepare(nodes.iter().filter_map(|selected| selected.problem(|var| views.pitch(var, graph))));
-        concat_elision::refuse(&mut views, &nodes, graph, |problem| cudnn.plan(problem).is_ok());
-        let workspace = |problem: &Problem| Ok(cudnn.plan(problem)?.workspace);
-        let plan = compile::place(graph, &nodes, outputs, target, views, workspace)?;
-        cudnn.save_choices();
-        let (free, total) = device.memory()?;
-        if plan.arena_bytes() > free {
-            let [planned, free, total] = [plan.arena_bytes(), free, total].map(|n| n as f64 / (1u64 << 30) as f64);
-            return Err(Error::Memory { planned, free, total, device: device.name.clone() });
-        }
+        let target = CompileTarget { precision, chip: device.chip };
+        let (nodes, plan) = plan_with(cudnn, graph, outputs, target)?;
+        check_memory(device, &plan)?;
         let arena = device.alloc(plan.arena_bytes())?;
         let inputs: Vec<Buffer> =
             plan.inputs().iter().map(|(_, var)| device.alloc(plan.shape(*var).numel() * 4)).collect::<Result<_>>()?;
@@ -94,7 +110,7 @@ impl CudaExecutor {
             arena: arena.address,
             inputs: inputs.iter().map(|b| b.address).collect(),
             constants: constants.iter().map(|b| b.address).collect(),
-            params: params.addresses(),
+            params: params.addresses().into_iter().zip(params.copy_addresses()).collect(),
             step: step.address,
             seed,
             tables: Vec::new(),

@@ -2,7 +2,7 @@
 //! written once.
 
 use super::lower::GroupNormKernel;
-use super::select::{Kernel, Selected, Target};
+use super::select::{CompileTarget, Kernel, Selected};
 use crate::op::{Function, GroupNormGradient, Op};
 use crate::{Graph, Node, Var};
 
@@ -11,7 +11,7 @@ const MOST_ADDENDS: usize = 3;
 
 /// The operations that `outputs` need, each with its kernel: with additions to, and sums over, the gradients of group norms
 /// fused into these, and ReLU into convolutions.
-pub(super) fn fuse(graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
+pub(super) fn fuse(graph: &Graph, outputs: &[Var], target: CompileTarget) -> Vec<Selected> {
     let mut nodes = needed(graph, outputs);
     fuse_relu(&mut nodes, graph, outputs);
     let nodes = nodes.into_iter().map(|node| Selected::new(node, graph, target)).collect();
@@ -45,7 +45,7 @@ fn readers<'a>(nodes: impl Iterator<Item = &'a Node>, graph: &Graph) -> Vec<Vec<
 }
 
 /// Fuses additions to, and sums over, the gradients of group norms into the one-pass kernel.
-fn fuse_norm_gradients(nodes: Vec<Selected>, graph: &Graph, outputs: &[Var], target: Target) -> Vec<Selected> {
+fn fuse_norm_gradients(nodes: Vec<Selected>, graph: &Graph, outputs: &[Var], target: CompileTarget) -> Vec<Selected> {
     let readers = readers(nodes.iter().map(|selected| &selected.node), graph);
     let mut nodes: Vec<Option<Selected>> = nodes.into_iter().map(Some).collect();
     let half = |var: Var| target.half(graph, var);

@@ -172,9 +172,7 @@ impl CudaExecutor {
 
     /// The address of the input `name`, and how many images it holds.
     fn batch_of(&self, name: &str, order: &Shuffled) -> Result<(Address, usize)> {
-        let inputs = self.plan().inputs();
-        let values = inputs.iter().find(|(n, _)| n == name).map_or(0, |(_, var)| self.plan().shape(*var).numel());
-        let batch = values / order.image_size.max(1);
+        let batch = self.plan().images_of(name, order.image_size)?;
         Ok((self.input_address(name, batch * order.image_size)?, batch))
     }
 }

@@ -11,20 +11,20 @@ use std::thread::JoinHandle;
 
 /// How a kernel reads and writes tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Element {
+pub(super) enum ElementType {
     F32,
     Bf16,
 }
 
-impl Element {
+impl ElementType {
     pub fn bytes(self) -> usize {
-        if self == Element::Bf16 { 2 } else { 4 }
+        if self == ElementType::Bf16 { 2 } else { 4 }
     }
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Element::Bf16 { "bf16" } else { "float" })
+        f.write_str(if *self == ElementType::Bf16 { "bf16" } else { "float" })
     }
 }
 
@@ -98,42 +98,42 @@ macro_rules! kernel_names {
 }
 
 kernel_names! {
-    Combine { element: Element, pack: usize } = "combine_{element}_{pack}", CombineArgs;
-    CombineAll { element: Element, pack: usize } = "combine_all_{element}_{pack}", CombineAllArgs;
+    Combine { element: ElementType, pack: usize } = "combine_{element}_{pack}", CombineArgs;
+    CombineAll { element: ElementType, pack: usize } = "combine_all_{element}_{pack}", CombineAllArgs;
     CombineMany { pack: usize } = "combine_float_{pack}_many", TableArgs;
-    Binary { a: Element, b: Element, pack: usize } = "binary_{a}_{b}_{pack}", BinaryArgs;
+    Binary { a: ElementType, b: ElementType, pack: usize } = "binary_{a}_{b}_{pack}", BinaryArgs;
     BinaryMany = "binary_float_float_8_many", TableArgs;
-    Unary { element: Element } = "unary_{element}", UnaryArgs;
-    UnaryGradient { element: Element } = "unary_gradient_{element}", UnaryGradientArgs;
-    Cast { from: Element, to: Element, pack: usize } = "cast_{from}_{to}_{pack}", CastArgs;
+    Unary { element: ElementType } = "unary_{element}", UnaryArgs;
+    UnaryGradient { element: ElementType } = "unary_gradient_{element}", UnaryGradientArgs;
+    Cast { from: ElementType, to: ElementType, pack: usize } = "cast_{from}_{to}_{pack}", CastArgs;
     CopyRows { unit: CopyUnit } = "copy_rows_{unit}", CopyRowsArgs;
     JoinRows { unit: CopyUnit } = "join_rows_{unit}", JoinRowsArgs;
-    Expand { element: Element } = "expand_{element}", ExpandArgs;
-    Dropout { element: Element, pack: usize } = "dropout_{element}_{pack}", DropoutArgs;
+    Expand { element: ElementType } = "expand_{element}", ExpandArgs;
+    Dropout { element: ElementType, pack: usize } = "dropout_{element}_{pack}", DropoutArgs;
     Random = "random_float", RandomArgs;
-    ConvEpilogue { element: Element, pack: usize } = "epilogue_{element}_{pack}", ConvEpilogueArgs;
+    ConvEpilogue { element: ElementType, pack: usize } = "epilogue_{element}_{pack}", ConvEpilogueArgs;
     FirUp { pack: usize } = "fir_up_{pack}", FirArgs;
     FirSmooth { pack: usize } = "fir_smooth_{pack}", FirArgs;
     FirDown { pack: usize } = "fir_down_{pack}", FirArgs;
-    Resample { element: Element, pack: usize } = "resample_{element}_{pack}", ResampleArgs;
-    MaxPool { element: Element } = "max_pool_{element}", MaxPoolArgs;
-    MaxPoolGradient { element: Element } = "max_pool_gradient_{element}", MaxPoolGradientArgs;
-    Softmax { element: Element } = "softmax_{element}", SoftmaxArgs;
-    SoftmaxGradient { element: Element } = "softmax_gradient_{element}", SoftmaxGradientArgs;
+    Resample { element: ElementType, pack: usize } = "resample_{element}_{pack}", ResampleArgs;
+    MaxPool { element: ElementType } = "max_pool_{element}", MaxPoolArgs;
+    MaxPoolGradient { element: ElementType } = "max_pool_gradient_{element}", MaxPoolGradientArgs;
+    Softmax { element: ElementType } = "softmax_{element}", SoftmaxArgs;
+    SoftmaxGradient { element: ElementType } = "softmax_gradient_{element}", SoftmaxGradientArgs;
     Interpolate = "interpolate", InterpolateArgs;
     InterpolateSlope = "interpolate_slope", InterpolateSlopeArgs;
     InterpolateTableGradient = "interpolate_table_gradient", InterpolateTableGradientArgs;
-    SumMiddle { element: Element } = "sum_middle_{element}", SumMiddleArgs;
-    SumMiddleWide { element: Element } = "sum_middle_wide_{element}", SumMiddleArgs;
+    SumMiddle { element: ElementType } = "sum_middle_{element}", SumMiddleArgs;
+    SumMiddleWide { element: ElementType } = "sum_middle_wide_{element}", SumMiddleArgs;
     SumMiddleWideMany = "sum_middle_wide_float_many", TableArgs;
-    SumRows { element: Element } = "sum_rows_{element}", SumRowsArgs;
+    SumRows { element: ElementType } = "sum_rows_{element}", SumRowsArgs;
     NormImageSums = "norm_image_sums", NormImageSumsArgs;
     NormImageSumsMany = "norm_image_sums_many", TableArgs;
-    SmallProducts { element: Element } = "small_products_{element}", SmallProductsArgs;
-    GroupNorm { element: Element, kept: usize } = "group_norm_{element}_{kept}", GroupNormArgs;
-    GroupNormGradient { element: Element, kept: usize } = "group_norm_gradient_{element}_{kept}", GroupNormGradientArgs;
-    GroupNormAny { element: Element } = "group_norm_any_{element}", GroupNormAnyArgs;
-    GroupNormGradientAny { element: Element } = "group_norm_gradient_any_{element}", GroupNormGradientAnyArgs;
+    SmallProducts { element: ElementType } = "small_products_{element}", SmallProductsArgs;
+    GroupNorm { element: ElementType, kept: usize } = "group_norm_{element}_{kept}", GroupNormArgs;
+    GroupNormGradient { element: ElementType, kept: usize } = "group_norm_gradient_{element}_{kept}", GroupNormGradientArgs;
+    GroupNormAny { element: ElementType } = "group_norm_any_{element}", GroupNormAnyArgs;
+    GroupNormGradientAny { element: ElementType } = "group_norm_gradient_any_{element}", GroupNormGradientAnyArgs;
     GroupNormSums = "group_norm_sums_bf16", GroupNormSumsArgs;
     GroupNormApply = "group_norm_apply_bf16", GroupNormApplyArgs;
     GroupNormGradientSums = "group_norm_gradient_sums_bf16", GroupNormGradientSumsArgs;
@@ -164,7 +164,7 @@ kernel_names! {
 impl KernelName {
     /// The form for batched launches, which reads the arguments of each from a table.
     pub fn many(self) -> Option<KernelName> {
-        use Element::F32;
+        use ElementType::F32;
         match self {
             KernelName::Binary { a: F32, b: F32, pack: 8 } => Some(KernelName::BinaryMany),
             KernelName::Combine { element: F32, pack } => Some(KernelName::CombineMany { pack }),

@@ -95,9 +95,8 @@ impl Lowering<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Precision;
     use crate::cuda::{Chip, outline};
-    use crate::{Graph, Init, Result, Var};
+    use crate::{Graph, Init, Precision, Result, Var};
 
     /// A time that shifts the channels of some blocks, as in the networks, with its gradients.
     fn shifted(blocks: usize) -> Result<(Graph, Vec<Var>)> {

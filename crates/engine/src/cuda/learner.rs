@@ -7,9 +7,10 @@ use super::kernels::KernelName;
 use super::optim::{Accumulation, DeviceAdam};
 use super::params::{DeviceParams, from_bytes};
 use super::session::Session;
-use crate::device::{Objective, Record};
+use crate::device::{LearnerSpec, Record, TrainingStep};
 use crate::error::{Error, Result};
-use crate::{Params, Var, optim};
+use crate::shuffle::Shuffled;
+use crate::{Params, Plan, Var, optim};
 use std::sync::Arc;
 
 /// Updates that the ring buffer holds.
@@ -19,7 +20,7 @@ const HEAD: usize = 4;
 
 /// A step on a GPU with its weights and optimiser.
 pub(crate) struct CudaLearner {
-    pub run: CudaExecutor,
+    run: CudaExecutor,
     params: DeviceParams,
     adam: DeviceAdam,
     host: Params<f32>,
@@ -34,20 +35,19 @@ pub(crate) struct CudaLearner {
 }
 
 impl CudaLearner {
-    /// Adds the update and the records to `run`'s graph, continuing from `adam`.
+    /// Adds the update and the records to `run`'s graph, continuing from the state of `spec`.
     pub fn new(
         session: &Arc<Session>,
         mut run: CudaExecutor,
-        objective: Objective,
-        host: Params<f32>,
         params: DeviceParams,
-        state: &optim::Adam<f32>,
-        parts: u64,
+        spec: LearnerSpec,
     ) -> Result<CudaLearner> {
+        let LearnerSpec { objective, params: host, adam: state, accumulate, .. } = spec;
+        let parts = accumulate.max(1);
         let waits = Accumulation { loss: Some(objective.loss), parts };
         let config = state.config.clone();
         let adam = DeviceAdam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
-        adam.restore(state, &host)?;
+        adam.restore(&state, &host)?;
         let samples = run.plan().shape(objective.losses).numel();
         let ring = session.device.alloc((parts * UPDATES) as usize * (HEAD + 2 * samples) * 4)?;
         let full = |var: Var| match run.output(var)? {
@@ -72,18 +72,35 @@ impl CudaLearner {
         run.append(vec![launch]);
         Ok(CudaLearner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
     }
+}
 
-    /// Launches a run. Gives records only when the ring is full.
-    pub fn step(&mut self, number: u64) -> Result<Vec<Record>> {
+impl TrainingStep for CudaLearner {
+    fn plan(&self) -> &Plan {
+        self.run.plan()
+    }
+
+    fn set(&mut self, name: &str, values: &[f32]) -> Result<()> {
+        self.run.set(name, values)
+    }
+
+    fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+        self.run.feed(name, images, order)
+    }
+
+    fn cuda(&mut self) -> Option<&mut CudaExecutor> {
+        Some(&mut self.run)
+    }
+
+    /// Gives records only when the ring buffer is full.
+    fn run(&mut self, number: u64) -> Result<Vec<Record>> {
         let full = self.waiting.len() as u64 >= self.parts * (UPDATES - 1);
-        let records = if full { self.drain()? } else { vec![] };
+        let records = if full { self.wait()? } else { vec![] };
         self.run.run(number as u32)?;
         self.waiting.push(number);
         Ok(records)
     }
 
-    /// Waits for all steps and reads their records.
-    pub fn drain(&mut self) -> Result<Vec<Record>> {
+    fn wait(&mut self) -> Result<Vec<Record>> {
         if self.waiting.is_empty() {
             return Ok(vec![]);
         }
@@ -115,13 +132,11 @@ impl CudaLearner {
         Ok(records)
     }
 
-    /// The learning rate of the next update.
-    pub fn rate(&self) -> f64 {
+    fn rate(&self) -> f64 {
         self.adam.config().rate_at(self.updates)
     }
 
-    /// The weights and the optimiser's state.
-    pub fn state(&self) -> Result<(Params<f32>, optim::Adam<f32>)> {
+    fn state(&self) -> Result<(Params<f32>, optim::Adam<f32>)> {
         let mut params = self.host.clone();
         self.params.download(&mut params)?;
         let adam = self.adam.snapshot(&self.host)?;

@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+// SAFETY: the declarations of dlfcn.h.
 #[cfg(unix)]
 unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;

@@ -16,7 +16,7 @@ use super::arguments::*;
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, Cudnn};
 use super::driver::{Address, Buffer, CudaDevice, Event, Launch};
-use super::kernels::{Element, KernelName, Kernels};
+use super::kernels::{ElementType, KernelName, Kernels};
 use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
 use crate::op::{Op, RandomKind};
@@ -58,7 +58,7 @@ struct Io<'a> {
     out_shape: &'a Shape,
     scratch: Address,
     /// How the first input is stored.
-    element: Element,
+    element: ElementType,
     /// Whether that is bf16.
     half: bool,
     /// Elements of the first output.
@@ -95,8 +95,8 @@ impl<'a> Lowering<'a> {
         self.precision.half(self.graph.storage(var))
     }
 
-    fn element(&self, var: Var) -> Element {
-        if self.half(var) { Element::Bf16 } else { Element::F32 }
+    fn element(&self, var: Var) -> ElementType {
+        if self.half(var) { ElementType::Bf16 } else { ElementType::F32 }
     }
 
     pub fn address(&self, var: Var) -> Address {
@@ -240,7 +240,7 @@ impl<'a> Lowering<'a> {
 
     fn io(&self, step: &Step) -> Io<'a> {
         let graph = self.graph;
-        let element = step.inputs.first().map_or(Element::F32, |&v| self.element(v));
+        let element = step.inputs.first().map_or(ElementType::F32, |&v| self.element(v));
         let out_shape = graph.shape(step.outputs[0]);
         Io {
             shapes: step.inputs.iter().map(|&v| graph.shape(v)).collect(),
@@ -250,7 +250,7 @@ impl<'a> Lowering<'a> {
             out_shape,
             scratch: self.arena + step.scratch.0 as u64,
             element,
-            half: element == Element::Bf16,
+            half: element == ElementType::Bf16,
             n: out_shape.numel(),
         }
     }

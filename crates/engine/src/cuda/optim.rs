@@ -124,7 +124,7 @@ impl DeviceAdam {
             config.ema.iter().map(|_| DeviceParams::wide(session, host)).collect::<Result<_>>()?;
         let sums = if parts > 1 { Some(DeviceParams::wide(session, &zeros)?) } else { None };
         let summed = sums.as_ref().map(|s| s.addresses());
-        let values = params.addresses();
+        let (values, copies) = (params.addresses(), params.copy_addresses());
         let (firsts, seconds) = (first.addresses(), second.addresses());
         let averages: Vec<_> = ema.iter().map(|e| e.addresses()).collect();
         let trainable = params.specs().iter().enumerate().filter(|(_, spec)| spec.trainable);
@@ -135,18 +135,18 @@ impl DeviceAdam {
             for begin in (0..n).step_by(PIECE) {
                 let (wide, narrow) = (4 * begin as u64, 2 * begin as u64);
                 let mut piece = Piece {
-                    value: values[index].0 + wide,
-                    first: firsts[index].0 + wide,
-                    second: seconds[index].0 + wide,
+                    value: values[index] + wide,
+                    first: firsts[index] + wide,
+                    second: seconds[index] + wide,
                     gradient: gradient + if half { narrow } else { wide },
-                    copy: values[index].1 + narrow,
-                    ema: std::array::from_fn(|e| averages.get(e).map_or(0, |a| a[index].0 + wide)),
+                    copy: copies[index] + narrow,
+                    ema: std::array::from_fn(|e| averages.get(e).map_or(0, |a| a[index] + wide)),
                     count: int(PIECE.min(n - begin)),
                     half: half.into(),
                 };
                 if let Some(summed) = &summed {
                     fresh.push(piece);
-                    (piece.gradient, piece.half) = (summed[index].0 + wide, 0);
+                    (piece.gradient, piece.half) = (summed[index] + wide, 0);
                 }
                 pieces.push(piece);
             }

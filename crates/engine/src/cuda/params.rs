@@ -77,11 +77,15 @@ impl DeviceParams {
         Ok(())
     }
 
-    /// f32 and bf16 addresses of every parameter.
-    pub(super) fn addresses(&self) -> Vec<(Address, Address)> {
-        let copies = self.copies.as_ref().map_or(0, |c| c.address);
-        let at = |&o: &usize| (self.values.address + 4 * o as u64, copies + 2 * o as u64);
-        self.offsets.iter().map(at).collect()
+    /// The address of every parameter.
+    pub(super) fn addresses(&self) -> Vec<Address> {
+        self.offsets.iter().map(|&offset| self.values.address + 4 * offset as u64).collect()
+    }
+
+    /// The address of every parameter's bf16 copy.
+    pub(super) fn copy_addresses(&self) -> Vec<Address> {
+        let copies = self.copies.as_ref().expect("parameters that are computed with have copies");
+        self.offsets.iter().map(|&offset| copies.address + 2 * offset as u64).collect()
     }
 
     pub(super) fn specs(&self) -> &[crate::ParamSpec] {

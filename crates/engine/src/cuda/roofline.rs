@@ -2,7 +2,7 @@
 
 use super::arguments::{CastArgs, CopyRowsArgs, RandomArgs, int, long};
 use super::cublas::Gemm;
-use super::kernels::{CopyUnit, Element, KernelName};
+use super::kernels::{CopyUnit, ElementType, KernelName};
 use super::session::Session;
 use crate::error::Result;
 
@@ -23,7 +23,7 @@ impl Session {
         let (kernels, n) = (&mut libraries.kernels, long(2 * SIDE * SIDE));
         let arguments = RandomArgs { out: to.address, normal: 1, seed: 0, purpose: 0, step: to.address, n };
         let random = kernels.launch(KernelName::Random, grid, block, &arguments)?;
-        let kernel = KernelName::Cast { from: Element::F32, to: Element::Bf16, pack: 8 };
+        let kernel = KernelName::Cast { from: ElementType::F32, to: ElementType::Bf16, pack: 8 };
         let narrow = kernels.launch(kernel, grid, block, &CastArgs { out: from.address, x: to.address, n })?;
         let (width, pitch) = (int(COPY / 16), long(COPY / 16));
         let arguments =

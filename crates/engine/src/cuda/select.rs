@@ -6,21 +6,20 @@ use super::cudnn::Problem;
 use super::driver::Chip;
 use super::lower::{Fir, GroupNormKernel, OnChip, Products, RgbConv, SumPlan, conv_f16x2, convolution};
 use super::streams::runs_on_second_stream;
-use crate::Precision;
 use crate::cpu::conv::Geometry;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::views::Views;
-use crate::{Graph, Node, Shape, Var};
+use crate::{Graph, Node, Precision, Shape, Var};
 
 /// What a graph is compiled for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct CompileTarget {
     pub precision: Precision,
     pub chip: Chip,
 }
 
-impl Target {
+impl CompileTarget {
     /// Whether a tensor is stored in bf16.
     pub fn half(&self, graph: &Graph, var: Var) -> bool {
         self.precision.half(graph.storage(var))
@@ -62,7 +61,7 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    pub fn new(node: Node, graph: &Graph, target: Target) -> Selected {
+    pub fn new(node: Node, graph: &Graph, target: CompileTarget) -> Selected {
         let kernel = select(&node, graph, target);
         let second_stream = runs_on_second_stream(&node, graph);
         Selected { node, kernel, second_stream }
@@ -81,7 +80,7 @@ impl Selected {
     pub fn scratch(
         &self,
         graph: &Graph,
-        target: Target,
+        target: CompileTarget,
         views: &Views,
         workspace: &mut dyn FnMut(&Problem) -> Result<usize>,
     ) -> Result<usize> {
@@ -107,7 +106,7 @@ impl Selected {
 }
 
 /// The kernel for a node.
-fn select(node: &Node, graph: &Graph, target: Target) -> Kernel {
+fn select(node: &Node, graph: &Graph, target: CompileTarget) -> Kernel {
     let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = |input: usize| target.half(graph, node.inputs[input]);
     match &node.op {
@@ -166,7 +165,7 @@ mod tests {
         let x = g.cast(x, Storage::Full)?;
         let loss = g.sum(x)?;
         let outputs = g.parameter_gradients(loss)?;
-        let nodes = super::super::compile::order(&g, &outputs, Target { precision, chip });
+        let nodes = super::super::compile::order(&g, &outputs, CompileTarget { precision, chip });
         Ok(nodes.into_iter().map(|selected| (selected.node.op.name(), selected.kernel)).collect())
     }
 

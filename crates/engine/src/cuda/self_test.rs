@@ -9,11 +9,10 @@ mod learning;
 mod rgb_conv;
 
 use super::{CudaExecutor, DeviceParams, Session};
-use crate::Precision;
 use crate::op_cases::OP_CASES;
 use crate::rng::Stream;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Result, Shape, Storage, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Shape, Storage, Var, cpu};
 use std::sync::Arc;
 
 /// One comparison.
@@ -126,7 +125,7 @@ fn compare(
     let mut outputs = g.gradients(loss, &vars)?;
     outputs.push(out);
     let params = Params::<f32>::zeros(&g);
-    let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+    let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, precision, 3)?;
     for (i, (name, shape)) in names.iter().zip(inputs).enumerate() {
@@ -164,7 +163,7 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     let mask = g.dropout(one, 0.3, 7)?;
     let outputs = [normal, uniform, mask];
     let params = Params::<f32>::zeros(&g);
-    let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+    let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::F32, 123_456_789_012)?;
     host.run(&params, 123_456_789_012, 77)?;

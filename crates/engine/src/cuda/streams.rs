@@ -212,10 +212,9 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Precision;
     use crate::cuda::{Chip, outline};
     use crate::op::Window;
-    use crate::{Init, Storage};
+    use crate::{Init, Precision, Storage};
 
     #[test]
     fn what_the_first_convolution_does_not_wait_for_comes_behind_it() -> Result<()> {

@@ -1,11 +1,12 @@
 //! A training step on a device: forward, backward, and the optimiser's update.
 
 use super::Device;
-use crate::cuda::{self, DeviceParams};
+use super::cpu_learner::CpuLearner;
+use crate::cuda::{CudaExecutor, CudaLearner, DeviceParams};
 use crate::error::Result;
-use crate::optim::{Adam, global_norm};
+use crate::optim::Adam;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Precision, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Var};
 use std::sync::Arc;
 
 /// What is learnt from in a graph.
@@ -36,163 +37,116 @@ pub struct Record {
     pub samples: Vec<(f32, f32)>,
 }
 
-/// A step's graph, weights and optimiser on a device.
+/// What a [`Learner`] is made of.
+pub struct LearnerSpec<'a> {
+    /// Forward and backward pass.
+    pub graph: &'a Graph,
+    /// What is learnt from in it.
+    pub objective: Objective<'a>,
+    /// The weights to begin with.
+    pub params: Params<f32>,
+    /// The optimiser's state to begin with.
+    pub adam: Adam<f32>,
+    /// The precision of a GPU.
+    pub precision: Precision,
+    /// Seed of the random numbers in the graph.
+    pub seed: u64,
+    /// Runs whose gradients make one update.
+    pub accumulate: u64,
+}
+
+impl LearnerSpec<'_> {
+    /// What a plan must keep.
+    pub(super) fn outputs(&self) -> Vec<Var> {
+        let Objective { loss, losses, times, gradients } = self.objective;
+        [gradients, &[loss, losses, times]].concat()
+    }
+}
+
+/// A step's graph, weights, optimiser and data on a device.
 pub struct Learner {
-    on: On,
+    step: Box<dyn TrainingStep>,
     records: Vec<Record>,
 }
 
-// The CPU's side is the larger and the usual one.
-#[allow(clippy::large_enum_variant)]
-enum On {
-    Cpu(OnCpu),
-    Cuda(cuda::CudaLearner),
-}
-
-struct OnCpu {
-    run: cpu::Executor<f32>,
-    params: Params<f32>,
-    adam: Adam<f32>,
-    seed: u64,
-    vars: (Var, Var, Var),
-    gradients: Vec<Var>,
-    /// Steps whose gradients make one update, and the sum of those so far.
-    accumulate: u64,
-    sums: Vec<Vec<f32>>,
-    loss: f64,
-    samples: Vec<(f32, f32)>,
+/// A training step on one kind of device.
+pub(crate) trait TrainingStep: Send {
+    fn plan(&self) -> &Plan;
+    fn set(&mut self, name: &str, values: &[f32]) -> Result<()>;
+    fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()>;
+    /// Does run number `run`, or enqueues it; the records that are there already.
+    fn run(&mut self, run: u64) -> Result<Vec<Record>>;
+    /// Waits for all runs; the records that were not given yet.
+    fn wait(&mut self) -> Result<Vec<Record>>;
+    /// The executor, where it is a GPU's.
+    fn cuda(&mut self) -> Option<&mut CudaExecutor> {
+        None
+    }
+    fn rate(&self) -> f64;
+    fn state(&self) -> Result<(Params<f32>, Adam<f32>)>;
 }
 
 impl Learner {
-    /// Prepares `graph` on `device`, continuing from `params` and `adam`; `accumulate` runs make one update.
-    #[allow(clippy::too_many_arguments)]
-    pub fn new(
-        device: &Device,
-        graph: &Graph,
-        objective: Objective,
-        params: Params<f32>,
-        adam: Adam<f32>,
-        precision: Precision,
-        seed: u64,
-        accumulate: u64,
-    ) -> Result<Learner> {
-        let Objective { loss, losses, times, gradients } = objective;
-        let mut outputs = gradients.to_vec();
-        outputs.extend([loss, losses, times]);
-        let on = match device {
-            Device::Cpu => {
-                let run = cpu::Executor::new(Plan::new(graph, &outputs)?);
-                let sums =
-                    if accumulate > 1 { adam.first.iter().map(|f| vec![0.0; f.len()]).collect() } else { vec![] };
-                let (vars, gradients, samples) = ((loss, losses, times), gradients.to_vec(), vec![]);
-                On::Cpu(OnCpu { run, params, adam, seed, vars, gradients, accumulate, sums, loss: 0.0, samples })
-            }
+    /// Prepares a training step on `device`.
+    pub fn new(device: &Device, spec: LearnerSpec) -> Result<Learner> {
+        let step: Box<dyn TrainingStep> = match device {
+            Device::Cpu => Box::new(CpuLearner::new(spec)?),
             Device::Cuda(session) => {
-                let values = DeviceParams::new(session, &params)?;
-                let run = cuda::CudaExecutor::new(session, graph, &outputs, &values, precision, seed)?;
-                On::Cuda(cuda::CudaLearner::new(session, run, objective, params, values, &adam, accumulate.max(1))?)
+                let params = DeviceParams::new(session, &spec.params)?;
+                let outputs = spec.outputs();
+                let run = CudaExecutor::new(session, spec.graph, &outputs, &params, spec.precision, spec.seed)?;
+                Box::new(CudaLearner::new(session, run, params, spec)?)
             }
         };
-        Ok(Learner { on, records: vec![] })
+        Ok(Learner { step, records: vec![] })
     }
 
     /// The plan it runs.
     pub fn plan(&self) -> &Plan {
-        match &self.on {
-            On::Cpu(cpu) => cpu.run.plan(),
-            On::Cuda(cuda) => cuda.run.plan(),
-        }
+        self.step.plan()
     }
 
     /// Sets an input by name.
     pub fn set(&mut self, name: &str, values: &[f32]) -> Result<()> {
-        match &mut self.on {
-            On::Cpu(cpu) => cpu.run.set(name, values),
-            On::Cuda(cuda) => cuda.run.set(name, values),
-        }
+        self.step.set(name, values)
     }
 
-    /// Lets a GPU fill the input `name` by itself, from `images` (values of one byte, given as 0 to 1) in this order:
-    /// run `r` sees places `r * batch` and on. On a CPU the caller goes on setting it.
+    /// From now on every run fills the input `name` with `images` (bytes, given as 0 to 1) in this order: run `r` sees places
+    /// `r * batch` and on.
     pub fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
-        match &mut self.on {
-            On::Cpu(_) => Ok(()),
-            On::Cuda(cuda) => cuda.run.feed(name, images, order),
-        }
+        self.step.feed(name, images, order)
     }
 
-    /// The executor on a GPU, for what only a GPU has: the time of each kernel, and pictures streamed from the host.
-    pub fn gpu(&mut self) -> Option<&mut cuda::CudaExecutor> {
-        match &mut self.on {
-            On::Cpu(_) => None,
-            On::Cuda(cuda) => Some(&mut cuda.run),
-        }
+    /// The executor on a GPU, for what only a GPU has: the time of each kernel, and images streamed from the host.
+    pub fn cuda(&mut self) -> Option<&mut CudaExecutor> {
+        self.step.cuda()
     }
 
-    /// Runs number `run` since training began: a step, or a part of one. A GPU goes on by itself.
+    /// Does run number `run` since training began: a step, or a part of one. A GPU only enqueues it.
     pub fn run(&mut self, run: u64) -> Result<()> {
-        match &mut self.on {
-            On::Cpu(cpu) => self.records.extend(cpu.step(run)?),
-            On::Cuda(cuda) => self.records.extend(cuda.step(run)?),
-        }
+        self.records.extend(self.step.run(run)?);
         Ok(())
     }
 
-    /// Waits, and gives what the updates since the last call did, in order.
+    /// What the updates since the last call did, in order, as far as it is known without waiting for a GPU.
+    pub fn finished_records(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// Waits for all runs, and gives what the updates since the last call did, in order.
     pub fn records(&mut self) -> Result<Vec<Record>> {
-        if let On::Cuda(cuda) = &mut self.on {
-            self.records.extend(cuda.drain()?);
-        }
-        Ok(std::mem::take(&mut self.records))
+        self.records.extend(self.step.wait()?);
+        Ok(self.finished_records())
     }
 
     /// The learning rate of the next update, as far as the records were read.
     pub fn rate(&self) -> f64 {
-        match &self.on {
-            On::Cpu(cpu) => cpu.adam.config.rate_at(cpu.adam.step),
-            On::Cuda(cuda) => cuda.rate(),
-        }
+        self.step.rate()
     }
 
     /// The weights and the optimiser's state now.
     pub fn state(&self) -> Result<(Params<f32>, Adam<f32>)> {
-        match &self.on {
-            On::Cpu(cpu) => Ok((cpu.params.clone(), cpu.adam.clone())),
-            On::Cuda(cuda) => cuda.state(),
-        }
-    }
-}
-
-impl OnCpu {
-    fn step(&mut self, number: u64) -> Result<Option<Record>> {
-        // Counters have 32 bits; after 2^32 steps numbers would repeat.
-        self.run.run(&self.params, self.seed, number as u32)?;
-        let (loss, losses, times) = self.vars;
-        let samples = self.run.get(times)?.iter().copied().zip(self.run.get(losses)?.iter().copied());
-        self.samples.extend(samples);
-        self.loss += f64::from(self.run.scalar(loss)?) / self.accumulate as f64;
-        let mut gradients: Vec<&[f32]> = self.gradients.iter().map(|&g| self.run.get(g)).collect::<Result<_>>()?;
-        let part = number % self.accumulate;
-        if self.accumulate > 1 {
-            let share = 1.0 / self.accumulate as f32;
-            for (sum, gradient) in self.sums.iter_mut().zip(&gradients) {
-                for (sum, g) in sum.iter_mut().zip(*gradient) {
-                    *sum = if part == 0 { share * g } else { *sum + share * g };
-                }
-            }
-            gradients = self.sums.iter().map(Vec::as_slice).collect();
-        }
-        if part + 1 < self.accumulate {
-            return Ok(None);
-        }
-        let loss = std::mem::take(&mut self.loss);
-        let samples = std::mem::take(&mut self.samples);
-        let rate = self.adam.config.rate_at(self.adam.step);
-        if !loss.is_finite() {
-            return Ok(Some(Record { loss, norm: global_norm(&gradients), rate, applied: false, samples }));
-        }
-        let update = self.adam.update(&mut self.params, &gradients)?;
-        Ok(Some(Record { loss, norm: update.norm, rate: update.rate, applied: update.applied, samples }))
+        self.step.state()
     }
 }
 
@@ -217,7 +171,9 @@ mod tests {
         let config = AdamConfig { rate: 0.1, warmup: 0, clip: None, ema: vec![0.5], ..AdamConfig::default() };
         let adam = Adam::new(config, &params);
         let objective = Objective { loss, losses, times: t, gradients: &gradients };
-        Learner::new(&Device::Cpu, &g, objective, params, adam, Precision::F32, 0, accumulate).unwrap()
+        let (graph, precision) = (&g, Precision::F32);
+        Learner::new(&Device::Cpu, LearnerSpec { graph, objective, params, adam, precision, seed: 0, accumulate })
+            .unwrap()
     }
 
     #[test]
@@ -252,5 +208,22 @@ mod tests {
         learner.set("x", &[1.0, 1.0]).unwrap();
         learner.run(2).unwrap();
         assert!(learner.records().unwrap()[0].applied && learner.state().unwrap() != before);
+    }
+
+    #[test]
+    fn a_fed_learner_sees_the_images_of_each_run() {
+        let images: Arc<Vec<u8>> = Arc::new((0..23).map(|i| i * 11).collect());
+        let order = Shuffled { image_size: 1, seed: 5, purpose: 9 };
+        let (mut fed, mut set) = (learner(4, 2), learner(4, 2));
+        fed.feed("x", &images, &order).unwrap();
+        for run in 0..12 {
+            let image = |slot: u64| images[order.at(run * 4 + slot, 23) as usize];
+            set.set("x", &[0, 1, 2, 3].map(|slot| f32::from(image(slot)) / 255.0)).unwrap();
+            fed.run(run).unwrap();
+            set.run(run).unwrap();
+        }
+        assert_eq!(fed.finished_records(), set.records().unwrap());
+        assert_eq!(fed.state().unwrap(), set.state().unwrap());
+        assert!(fed.feed("y", &images, &order).is_err());
     }
 }

@@ -1,10 +1,12 @@
-//! Where graphs run: one way to evaluate and to learn, whatever the device.
+//! Where graphs run: one way to execute and to train them, whatever the device.
 
-mod evaluator;
+mod cpu_learner;
+mod executor;
 mod learner;
 
-pub use evaluator::Evaluator;
-pub use learner::{Learner, Objective, Record};
+pub use executor::Executor;
+pub(crate) use learner::TrainingStep;
+pub use learner::{Learner, LearnerSpec, Objective, Record};
 
 use crate::cuda::{self, Session};
 use crate::error::{Error, Result};

@@ -17,6 +17,7 @@ mod random;
 mod reduce;
 mod resample;
 mod reshape;
+mod select;
 
 pub use attention::{Attention, AttentionGradient};
 pub use cast::Cast;

@@ -4,7 +4,7 @@ use super::{FEATURES, Inception, InceptionError, Preset, graph};
 use crate::model::batch_size;
 use rayon::prelude::*;
 use softdiff_engine::Precision;
-use softdiff_engine::device::Evaluator;
+use softdiff_engine::device::Executor;
 use softdiff_engine::{Device, Graph, Var};
 
 /// Computes features as accurately as f32 does on any device, never rounded to TF32.
@@ -19,7 +19,7 @@ pub struct Extractor {
 struct Ready {
     size: [usize; 2],
     batch: usize,
-    run: Evaluator,
+    run: Executor,
     output: Var,
     /// Of one batch, as the network wants it.
     input: Vec<f32>,
@@ -99,7 +99,7 @@ impl Extractor {
                 let mut g = Graph::new();
                 let pictures = g.input("pictures", [batch, height, width, 3])?;
                 let output = graph::features(&mut g, pictures, self.preset.align())?;
-                let run = Evaluator::new(&self.device, &g, &[output], &self.network.params, Precision::F16x2, 0)?;
+                let run = Executor::new(&self.device, &g, &[output], &self.network.params, Precision::F16x2, 0)?;
                 Ready { size, batch, run, output, input: vec![0.0; batch * height * width * 3] }
             }
         };

@@ -6,7 +6,7 @@ use crate::objective::{ObjectiveError, Prediction};
 use crate::path::{Moment, Path};
 use crate::sampler::{Denoiser, Result, SamplerError};
 use softdiff_engine::Precision;
-use softdiff_engine::device::Evaluator;
+use softdiff_engine::device::Executor;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub struct Predictor<'a> {
 
 /// A network on a device that predicts x_0.
 pub struct NetworkDenoiser {
-    run: Evaluator,
+    run: Executor,
     output: Var,
     batch: usize,
     shape: Shape,
@@ -91,7 +91,7 @@ impl NetworkDenoiser {
         let input = network.input(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
         let output = network.emit(&mut graph, input, condition_var, false)?;
         let sees_mask = network.has_mask_channel();
-        let run = Evaluator::new(device, &graph, &[output], params, precision, 0)?;
+        let run = Executor::new(device, &graph, &[output], params, precision, 0)?;
         Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
     }
 

@@ -7,13 +7,13 @@ use crate::path::{Moment, Path};
 use crate::sampler::affine::{AffineUpdate, X0_HAT, corrupted_to};
 use crate::sampler::{Ending, Result, Sampler, SamplerError, Sampling, SamplingState, StepContext, noise, run};
 use softdiff_engine::Precision;
-use softdiff_engine::device::Evaluator;
+use softdiff_engine::device::Executor;
 use softdiff_engine::{Device, Graph, Params, Var};
 use std::sync::Arc;
 
 /// A network and one [`AffineUpdate`], for a fixed number of images at a time.
 pub struct GraphSampler {
-    run: Evaluator,
+    run: Executor,
     program: MapProgram,
     next: Var,
     x0_hat: Var,
@@ -75,7 +75,7 @@ impl GraphSampler {
         let [from, to] = [g.add(from[0], from[1])?, g.add(to[0], to[1])?];
         let [from, to] = [program.emit(&mut g, from, &from_numbers)?, program.emit(&mut g, to, &to_numbers)?];
         let next = g.combine(&[(1.0, kept), (1.0, from), (1.0, to), (1.0, fresh)])?;
-        let mut run = Evaluator::new(device, &g, &[next, x0_hat], params, precision, 0)?;
+        let mut run = Executor::new(device, &g, &[next, x0_hat], params, precision, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
         let sees_mask = network.has_mask_channel();

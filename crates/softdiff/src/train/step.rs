@@ -141,20 +141,11 @@ fn mirrored(g: &mut Graph, x0: Var, width: usize, noise: StepNoise) -> Result<Va
         StepNoise::Inputs => g.input("flip", [batch, 1, 1, 1])?,
         StepNoise::Drawn | StepNoise::Stratified => {
             let coin = g.random_uniform([batch, 1, 1, 1], purpose::FLIP)?;
-            // 0 below one half, 1 above: a steep table.
-            let table = g.constant([2, 1], vec![0.0, 1.0])?;
-            let flat = g.reshape(coin, [batch])?;
-            let half = g.constant([1], vec![-0.5])?;
-            let centered = g.add(flat, half)?;
-            let steep = g.scale(centered, 1e9)?;
-            let bits = g.interpolate(table, steep)?;
-            g.reshape(bits, [batch, 1, 1, 1])?
+            g.above(coin, 0.5)?
         }
     };
     let mirrored = g.resample(x0, Taps::identity(height), Taps::reversed(width))?;
-    let change = g.sub(mirrored, x0)?;
-    let flipped = g.mul(change, flip)?;
-    g.add(x0, flipped)
+    g.select(flip, mirrored, x0)
 }
 
 /// What C_t leaves of a white image: `[n, height, width, 1]`.

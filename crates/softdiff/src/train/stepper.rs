@@ -3,7 +3,7 @@
 use super::{RunSpec, SoftStep};
 use crate::checkpoint::{Progress, TrainingState};
 use crate::data::Batches;
-use softdiff_engine::device::{Learner, Objective, Record};
+use softdiff_engine::device::{Learner, LearnerSpec, Objective, Record};
 use softdiff_engine::optim::Adam;
 use softdiff_engine::{Device, Params, Result};
 
@@ -19,57 +19,50 @@ pub enum ImageFeed {
 }
 
 /// The step of a run on a device: draws a batch, and does forward, backward and the optimiser's update.
-pub struct Stepper<'a> {
+pub struct Stepper {
     learner: Learner,
-    batches: Batches<'a>,
     /// Parts that make one update.
     parts: u64,
-    /// Whether the device reads the images by itself and runs ahead of the host.
-    runs_ahead: bool,
 }
 
-impl<'a> Stepper<'a> {
+impl Stepper {
     /// Puts `step` on `device`, continuing from the weights and the optimiser's state.
     pub fn new(
-        spec: &RunSpec<'a>,
+        spec: &RunSpec,
         step: &SoftStep,
         (params, adam): (Params<f32>, Adam<f32>),
         device: &Device,
         feed: ImageFeed,
-    ) -> Result<Stepper<'a>> {
+    ) -> Result<Stepper> {
         let SoftStep { graph, inputs, loss, losses, gradients } = step;
         let objective = Objective { loss: *loss, losses: *losses, times: inputs.t, gradients };
         let parts = spec.accumulate.max(1) as u64;
-        let mut learner = Learner::new(device, graph, objective, params, adam, spec.precision, spec.seed, parts)?;
+        let (precision, seed) = (spec.precision, spec.seed);
+        let learner_spec = LearnerSpec { graph, objective, params, adam, precision, seed, accumulate: parts };
+        let mut learner = Learner::new(device, learner_spec)?;
         let batches = Batches::new(spec.dataset, spec.batch, spec.seed);
         let (images, order) = (spec.dataset.shared_pixels(), batches.order());
-        match (feed, learner.gpu()) {
+        match (feed, learner.cuda()) {
             (ImageFeed::Fixed, _) => {
                 learner.set("x0", &batches.gather(0).x0[..spec.batch / parts as usize * order.image_size])?
             }
             (ImageFeed::Streamed, Some(gpu)) => gpu.stream("x0", images, &order)?,
             _ => learner.feed("x0", images, &order)?,
         }
-        let runs_ahead = device.is_gpu() || feed == ImageFeed::Fixed;
-        Ok(Stepper { learner, batches, parts, runs_ahead })
+        Ok(Stepper { learner, parts })
     }
 
     /// Does step number `step`, counted from 0. A GPU is left to run ahead.
     pub fn run(&mut self, step: u64) -> Result<()> {
-        let batch = (!self.runs_ahead).then(|| self.batches.gather(step));
         for part in 0..self.parts {
-            if let Some(batch) = &batch {
-                let size = batch.x0.len() / self.parts as usize;
-                self.learner.set("x0", &batch.x0[part as usize * size..][..size])?;
-            }
             self.learner.run(step * self.parts + part)?;
         }
         Ok(())
     }
 
-    /// What the updates since the last call did, as far as that is known without waiting for a device that runs ahead.
-    pub fn finished(&mut self) -> Result<Vec<Record>> {
-        if self.runs_ahead { Ok(vec![]) } else { self.wait() }
+    /// What the updates since the last call did, as far as that is known without waiting for a GPU.
+    pub fn finished(&mut self) -> Vec<Record> {
+        self.learner.finished_records()
     }
 
     /// Waits for all updates, and gives what those since the last call did.

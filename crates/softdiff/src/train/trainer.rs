@@ -37,7 +37,7 @@ pub fn train(
     for step in from_step..spec.steps {
         // Draws a batch; forward, backward, update.
         stepper.run(step)?;
-        recorder.add(stepper.finished()?)?;
+        recorder.add(stepper.finished())?;
 
         let stop = recorder.stop_requested();
         let due = Due::after(step + 1, spec);
@@ -93,7 +93,7 @@ fn begin<'a>(
     store: Option<RunStore<'a>>,
     device: &'a Device,
     watcher: &'a mut dyn Watcher,
-) -> Result<(Stepper<'a>, Recorder<'a>), TrainError> {
+) -> Result<(Stepper, Recorder<'a>), TrainError> {
     let step = spec.step()?;
     let existing = match store {
         Some(store) => Some(Existing::find(spec, store, watcher)?),

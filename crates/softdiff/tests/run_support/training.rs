@@ -2,7 +2,7 @@
 
 use super::{identity, keep};
 use softdiff::checkpoint::{Checkpoints, Save, TrainingState, Writer, folder_name};
-use softdiff::engine::cpu::Executor;
+use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::optim::{AdamConfig, global_norm};
 use softdiff::engine::{Graph, Init, Params, Plan, Var};
 use softdiff::run::{Event, EventKind, RunFolder, Verdict};
@@ -28,7 +28,7 @@ pub enum End {
 }
 
 struct Step {
-    run: Executor<f32>,
+    run: CpuExecutor<f32>,
     losses: Var,
     loss: Var,
     gradients: Vec<Var>,
@@ -52,7 +52,7 @@ fn network() -> (Graph, Step) {
     let gradients = g.parameter_gradients(loss).unwrap();
     let mut outputs = gradients.clone();
     outputs.extend([losses, loss]);
-    let run = Executor::new(Plan::new(&g, &outputs).unwrap());
+    let run = CpuExecutor::new(Plan::new(&g, &outputs).unwrap());
     (g, Step { run, losses, loss, gradients })
 }
 

@@ -4,7 +4,7 @@ use super::peer::Peer;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use softdiff::engine::cpu::{Executor, NodeTime, isa};
+use softdiff::engine::cpu::{CpuExecutor, NodeTime, isa};
 use softdiff::engine::optim::{Adam, AdamConfig};
 use softdiff::engine::rng::Stream;
 use softdiff::engine::{Graph, Params, Plan, Var};
@@ -78,7 +78,7 @@ impl BenchNetwork {
 
 /// A network ready to train on fixed inputs.
 struct RegressionStep {
-    run: Executor<f32>,
+    run: CpuExecutor<f32>,
     params: Params<f32>,
     adam: Adam<f32>,
     loss: Var,
@@ -100,7 +100,7 @@ impl RegressionStep {
         let gradients = g.parameter_gradients(loss)?;
         let mut outputs = gradients.clone();
         outputs.push(loss);
-        let mut run = Executor::new(Plan::new(&g, &outputs)?);
+        let mut run = CpuExecutor::new(Plan::new(&g, &outputs)?);
         let n = batch * size * size * channels;
         run.set_f64("x", &(0..n).map(|i| 0.5 + 0.5 * (i as f64).sin()).collect::<Vec<_>>())?;
         run.set_f64("target", &(0..n).map(|i| (i as f64).cos()).collect::<Vec<_>>())?;
@@ -244,7 +244,7 @@ fn matrix_peak() -> Result<f64, Failure> {
     let a = g.input("a", [SIDE, SIDE])?;
     let b = g.input("b", [SIDE, SIDE])?;
     let c = g.matmul(a, b, [false, false])?;
-    let mut run = Executor::<f32>::new(Plan::new(&g, &[c])?);
+    let mut run = CpuExecutor::<f32>::new(Plan::new(&g, &[c])?);
     let values: Vec<f32> = (0..SIDE * SIDE).map(|i| (i as f32).sin()).collect();
     run.set("a", &values)?;
     run.set("b", &values)?;

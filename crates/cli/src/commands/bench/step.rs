@@ -43,12 +43,12 @@ enum Data {
 const IMAGES: usize = 20_000;
 
 /// The step of a training run, and what its last update did.
-struct TimedStep<'a> {
-    stepper: Stepper<'a>,
+struct TimedStep {
+    stepper: Stepper,
     last: Option<Record>,
 }
 
-impl Repeated for TimedStep<'_> {
+impl Repeated for TimedStep {
     fn again(&mut self, at: u64) -> Result<(), Failure> {
         Ok(self.stepper.run(at)?)
     }
@@ -59,7 +59,7 @@ impl Repeated for TimedStep<'_> {
     }
 
     fn executor(&mut self) -> Result<&mut CudaExecutor, Failure> {
-        self.stepper.learner().gpu().ok_or_else(|| Failure::new("this benchmark needs a GPU"))
+        self.stepper.learner().cuda().ok_or_else(|| Failure::new("this benchmark needs a GPU"))
     }
 }
 

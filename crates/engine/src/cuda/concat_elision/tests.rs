@@ -1,11 +1,10 @@
 use super::*;
-use crate::Precision;
 use crate::cuda::compile::{order, place};
 use crate::cuda::driver::Chip;
 use crate::op::{NormOptions, Window};
 use crate::op_cases::OP_CASES;
 use crate::plan::Step;
-use crate::{Init, Place, Plan, Result, Storage};
+use crate::{Init, Place, Plan, Precision, Result, Storage};
 use std::collections::HashMap;
 
 /// A network with two skips, and what its steps compute: the parts in order, then the gradients and the output.
@@ -68,7 +67,7 @@ fn network(recompute: bool, narrow: usize) -> Result<Network> {
 /// Plans it with what `find` finds, and counts the joins that are left.
 fn planned(network: &Network, outputs: &[Var], precision: Precision) -> Result<(Views, Plan, usize)> {
     let (graph, chip) = (&network.graph, Chip::HOPPER);
-    let target = Target { precision, chip };
+    let target = CompileTarget { precision, chip };
     let nodes = order(graph, outputs, target);
     let views = find(&nodes, graph, outputs, target);
     let plan = place(graph, &nodes, outputs, target, views.clone(), |_| Ok(1000))?;
@@ -120,7 +119,7 @@ fn odd_channels_and_what_is_computed_again_are_copied() -> Result<()> {
 fn what_a_convolution_refuses_is_copied() -> Result<()> {
     let network = network(false, 16)?;
     let Network { graph, parts, outputs } = &network;
-    let target = Target { precision: Precision::Bf16, chip: Chip::HOPPER };
+    let target = CompileTarget { precision: Precision::Bf16, chip: Chip::HOPPER };
     let nodes = order(graph, outputs, target);
     let refused = |can: fn(&Problem) -> bool| {
         let mut views = find(&nodes, graph, outputs, target);

@@ -89,7 +89,7 @@ impl Module {
 
     pub fn function(&self, name: &str) -> Result<CudaFunction> {
         let mut function = null_mut();
-        let c_name = CString::new(name).unwrap_or_default();
+        let c_name = CString::new(name).expect("no kernel's name has a NUL");
         // SAFETY: a live module and a NUL-terminated name.
         let status = unsafe { (self.device.driver.module_function)(&mut function, self.handle, c_name.as_ptr()) };
         self.device.driver.check(&format!("finding kernel {name}"), status)?;

@@ -1,7 +1,7 @@
 // Attention in bf16 that keeps scores and weights on the chip, for up to 256 tokens.
 //
 // A block has ROWS tokens as rows and all WIDTH tokens as columns, so that a row of scores is whole and its softmax
-// needs no second pass. Its warps stand in rows of 64 tokens and four columns. Everything else is streamed in chunks:
+// needs no second pass. Its warps are arranged in rows of 64 tokens and four columns. Everything else is streamed in chunks:
 // of 32 channels for products of rows with rows, of 32 tokens for products of weights with rows. Tokens beyond the last
 // are zeros.
 
@@ -132,7 +132,7 @@ __device__ __forceinline__ void attention_gradient(bf16* dqkv, bf16* slopes, con
     }
     __syncthreads();
 
-    // Beside dv, the products of the output with its gradient, for 32 queries at a time.
+    // Together with dv, the products of the output with its gradient, for 32 queries at a time.
     constexpr int UNITS = C / 8, STEP = THREADS / UNITS;
     int query = threadIdx.x / UNITS, unit = threadIdx.x % UNITS;
     uint4 outputs[32 / STEP];
@@ -198,6 +198,6 @@ __device__ __forceinline__ void attention_gradient(bf16* dqkv, bf16* slopes, con
         await_previous();                                                                                              \
         attention_gradient<ROWS, WIDTH, C>(dqkv, slopes, qkv, out, logs, dy, tokens, scale);                           \
     }
-// CHANNELS is defined by who compiles, so that each number of them is a program of its own.
+// CHANNELS is defined by nvrtc.rs: each number of channels is a program of its own.
 #define ATTENTION_OF(ROWS, WIDTH, C) ATTENTION(ROWS, WIDTH, C)
 ATTENTION_OF(64, 64, CHANNELS) ATTENTION_OF(64, 256, CHANNELS) ATTENTION_OF(128, 256, CHANNELS)

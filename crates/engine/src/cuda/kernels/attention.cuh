@@ -1,4 +1,4 @@
-// What attention's kernels are made of: tiles in shared memory, chunks on their way, products of these.
+// What attention's kernels are made of: tiles in shared memory, chunks in flight, products of these.
 
 #if __CUDA_ARCH__ >= 800
 // Four matrices of 8 x 8 from shared memory; eight threads each name the rows of one.
@@ -14,7 +14,7 @@ __device__ __forceinline__ void load_four_transposed(u32 (&r)[4], u32 at) {
                  : "r"(at)
                  : "memory");
 }
-// Sixteen bytes to shared memory, later; zeros unless `there`.
+// Asynchronous copy of 16 bytes to shared memory; zeros unless `there`.
 __device__ __forceinline__ void fetch16(u32 to, const void* from, bool there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
@@ -31,10 +31,10 @@ __device__ void fetch16(u32, const void*, bool) {}
 __device__ float power_of_two(float x) { return x; }
 #endif
 
-// Chunks: one in use, two on their way.
+// Chunks: one in use, two in flight.
 #define STAGES 3
 
-// Where a unit of 16 bytes lies in a tile with UNITS of them in a row: eight rows of one column are in different banks.
+// The place of a unit of 16 bytes in a tile with UNITS of them in a row: eight rows of one column are in different banks.
 template <int UNITS> __device__ __forceinline__ u32 place(int row, int unit) {
     return (row * UNITS + (unit ^ (UNITS == 4 ? row / 2 % 4 : row % 8))) * 16;
 }

@@ -5,8 +5,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-// What every kernel begins with: its blocks may be there before what they follow has ended. Waits until that is complete
-// and its writes are seen; what it followed itself is then complete too, since it waited likewise.
+// What every kernel begins with: its blocks may start before the previous kernel has ended (programmatic dependent launch). Waits until that is complete
+// and its writes are visible; what came before it is then complete too, since it waited likewise.
 __device__ __forceinline__ void await_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -151,7 +151,7 @@ __device__ __forceinline__ float block_sum(float value) {
 // Every thread's share of n items.
 #define FOR_EACH(i, n) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)
 
-// Arguments of one of many launches in a table: block z's, eight bytes each.
+// Arguments of one of the batched launches in a table: block z's, eight bytes each.
 struct Row {
     const u64* words;
     __device__ __forceinline__ Row(const u64* table) : words(table + blockIdx.z * 16) {}

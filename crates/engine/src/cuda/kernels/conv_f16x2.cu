@@ -1,11 +1,11 @@
-// Convolutions of f32 on tensor cores. A number is the sum of two halves of 11 bits each, x = x1 + x2, so that
+// Convolutions of f32 on tensor cores. A number is the sum of two f16 (11 bits each), x = x1 + x2, so that
 // x w = x1 w1 + x1 w2 + x2 w1 up to 2^-22: as accurate as f32, at three times the products of f16.
 //
 // A block computes 128 pixels by 8 NT filters as one matrix product over taps and channels; the image is gathered tap by
-// tap (implicit GEMM). Both factors lie in shared memory as rows of 16 along the sum, four bytes an element.
+// tap (implicit GEMM). Both factors are in shared memory as rows of 16 along the sum, four bytes an element.
 
 #if __CUDA_ARCH__ >= 800
-// Two numbers as their first halves (x) and second halves (y). Beyond 65504 the halves are infinite and the sum NaN.
+// Two numbers as their first f16 (x) and second f16 (y). Beyond 65504 these are infinite and the sum NaN.
 __device__ __forceinline__ uint2 f16x2(float a, float b) {
     uint2 out;
     asm("{ .reg .b16 p, q; .reg .f32 u, v;\n"
@@ -20,14 +20,14 @@ __device__ __forceinline__ uint2 f16x2(float a, float b) {
         : "f"(a), "f"(b));
     return out;
 }
-// d += a b: 16 x 16 times 16 x 8, halves, summed in f32.
+// d += a b: 16 x 16 times 16 x 8, in f16, summed in f32.
 __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Sixteen bytes to shared memory, later; zeros unless `there`. Through the first cache: neighbouring taps and blocks read
-// the same again.
+// Asynchronous copy of 16 bytes to shared memory; zeros unless `there`. Through L1: neighbouring taps and blocks read the
+// same bytes.
 __device__ __forceinline__ void fetch16(u32 to, const void* from, bool there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
@@ -38,10 +38,10 @@ __device__ void multiply(float (&)[4], const u32 (&)[4], u32, u32) {}
 __device__ void fetch16(u32, const void*, bool) {}
 #endif
 
-// Weights are scaled so that their second halves are normal numbers too; 1 / F16X2_SCALE is exact.
+// Weights are scaled so that their second f16 are normal numbers too; 1 / F16X2_SCALE is exact.
 #define F16X2_SCALE 64.0f
 
-// Four weights as four first halves and four second halves: what the kernel below takes for w.
+// Four weights as four first and four second f16: the layout of w in the kernel below.
 extern "C" __global__ void f16x2_weights(uint4* out, const float4* w, i64 fours) {
     await_previous();
     FOR_EACH(i, fours) {
@@ -51,13 +51,13 @@ extern "C" __global__ void f16x2_weights(uint4* out, const float4* w, i64 fours)
     }
 }
 
-// Along a sum of 16, a thread's share is four neighbours instead of the two pairs that the instruction means: the order
+// Along a sum of 16, a thread has four neighbours instead of the two pairs of the instruction's layout: the order
 // of a sum is free if both factors have the same.
 template <int NT>
 __device__ void conv_f16x2(float* y, const float* x, const uint4* w, const float* bias, int pixels, int height, int width,
                            int channels, int out_height, int out_width, int filters, int rows, int columns, int stride_y,
                            int stride_x, int pad_y, int pad_x, int relu) {
-    // Two steps on their way hide the memory's delay; more would take from the first cache.
+    // Two steps in flight hide the memory's latency; more would take from L1.
     constexpr int BM = 128, BN = 8 * NT, STAGES = 3;
     __shared__ float4 image[STAGES][BM * 4];
     __shared__ uint4 weight[STAGES][BN * 4];
@@ -82,7 +82,7 @@ __device__ void conv_f16x2(float* y, const float* x, const uint4* w, const float
 #pragma unroll
     for (int i = 0; i < FILTER_ROWS; i++) weight_start[i] = (first_filter + row + 32 * i) * (depth / 4) + part;
     u32 image_to = shared_address(&image[0][row * 4 + part]), weight_to = shared_address(&weight[0][row * 4 + part]);
-    // All taps of 16 channels before the next 16, so that what taps share is still near.
+    // All taps of 16 channels before the next 16, so that what taps share is still cached.
     int tiles = depth / 16, fetched = 0, next_slot = 0, channel = 0, tap_y = 0, tap_x = 0;
     int offset = 0, weight_offset = 0;
     auto fetch = [&]() {

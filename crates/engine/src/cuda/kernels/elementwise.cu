@@ -58,7 +58,7 @@ COMBINE_ALL(float, 1) COMBINE_ALL(float, 8) COMBINE_ALL(bf16, 1) COMBINE_ALL(bf1
     }
 COMBINE_MANY(1) COMBINE_MANY(8)
 
-// out[i0, i1, i2, i3] = a[...] op b[...]; strides are 0 where an input is repeated. n3 is a multiple of V.
+// out[i0, i1, i2, i3] = a[...] op b[...]; strides are 0 where an input is broadcast. n3 is a multiple of V.
 template <class A, class B, class T, int V>
 __device__ void binary(T* out, const A* a, const B* b, int multiply, i64 n, u32 n1, u32 n2, u32 n3, i64 a0, i64 a1,
                        i64 a2, i64 a3, i64 b0, i64 b1, i64 b2, i64 b3) {
@@ -156,7 +156,7 @@ CAST(float, bf16, 1) CAST(float, bf16, 8) CAST(bf16, float, 1) CAST(bf16, float,
     }
 COPY(uint4) COPY(u16) COPY(u32)
 
-// Rows of up to three parts, one beside the other; each part has a width and elements from row to row.
+// Concatenates rows of up to three parts; each part has a width and a pitch.
 #define JOIN(U)                                                                                                        \
     extern "C" __global__ void join_rows_##U(U* out, i64 rows, i64 pitch, const U* a, int wa, int pa, const U* b,      \
                                              int wb, int pb, const U* c, int wc, int pc) {                             \
@@ -269,7 +269,7 @@ extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 pu
     }
 }
 
-// y = scale (y + bias[channel] + r), rectified if wanted, in place: what follows a convolution. Pixels of y and r lie their
+// y = scale (y + bias[channel] + r), with ReLU if asked for, in place: a convolution's epilogue. Pixels of y and r are their
 // pitch apart.
 #define EPILOGUE(T, V)                                                                                                 \
     extern "C" __global__ void epilogue_##T##_##V(T* y, const float* bias, const T* r, float scale, int relu, i64 n,   \

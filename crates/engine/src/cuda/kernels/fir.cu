@@ -1,5 +1,5 @@
 // Resampling by four taps, the same along rows and columns: to twice the size, to half of it, or smoothing. A thread makes
-// a patch of ROWS x 2 pixels and V channels: its indices are worked out once, all loads are known when compiling, and what
+// a patch of ROWS x 2 pixels and V channels: its indices are computed once, all loads are known when compiling, and what
 // the pixels share is read once. Pixels of x lie `pitch` elements apart.
 
 // Output o reads TAPS inputs from begin(o) on. STEP is how far inputs go with outputs; 0 for a half, where the outputs take

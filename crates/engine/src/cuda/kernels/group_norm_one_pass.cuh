@@ -124,7 +124,7 @@ struct NormSizes {
     int pixels, channels, slice, per_group;
 };
 
-// A block's image, the last one first: the end of what the kernel before wrote is still in the second cache.
+// A block's image, the last one first: the end of what the kernel before wrote is still in L2.
 __device__ __forceinline__ int image() { return gridDim.z - 1 - blockIdx.z; }
 
 // What a thread of a block has: packs that are `hop` elements apart, the first at `at`. Where the slice is known when this

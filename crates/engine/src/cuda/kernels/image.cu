@@ -122,7 +122,7 @@ __device__ __forceinline__ float warp_sum(float v) {
     }
 SOFTMAX(float) SOFTMAX(bf16)
 
-// Where a position lies in a table: lower row and fraction, as op/interpolate.rs.
+// The position in a table: lower row and fraction, as op/interpolate.rs.
 __device__ int locate(float position, int rows, float* fraction) {
     float last = rows - 1;
     float at = position < 0.0f ? 0.0f : position > last ? last : position;

@@ -1,4 +1,4 @@
-// What a step leaves for the host: one row of a ring per step, and outputs carried into inputs.
+// Results of a step for the host, one row of a ring buffer per step; outputs copied to inputs; batches of images.
 
 extern "C" __global__ void record_step(float* ring, const u32* step, const State* state, const float* loss,
                                        const float* losses, const float* times, int n, int rows) {
@@ -55,7 +55,7 @@ extern "C" __global__ void gather_images(float* out, const u8* images, const u32
     write_image(out, images + chosen * size, size);
 }
 
-// The same where the batches of so many runs lie in order, one after the other.
+// The same where the batches of `runs` runs are stored in order.
 extern "C" __global__ void take_images(float* out, const u8* batches, const u32* run, u32 batch, u32 runs, u32 size) {
     await_previous();
     write_image(out, batches + ((u64)(*run % runs) * batch + blockIdx.x) * size, size);

@@ -38,7 +38,7 @@ __device__ void sum_middle_wide(float* out, const T* x, i64 middle, int inner, i
     const T* base = x + (i64)outer * middle * inner;
     float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (column < inner)
-        // Several loads on their way.
+        // Several loads in flight.
 #pragma unroll 4
         for (i64 row = first + threadIdx.y; row < last; row += blockDim.y) {
             float v[8];

@@ -9,13 +9,13 @@ struct Joint {
     int height, width, colours;
     int wide_height, wide_width, channels;
     int stride, pad;
-    // Where a weight lies; the taps may go backwards.
+    // Strides of the weight; the taps may go backwards.
     int channel_step, tap_step, colour_step;
     // i / colours for i < 32, without a division.
     __device__ __forceinline__ int tap(int i) const { return i * (colours == 3 ? 11 : colours == 2 ? 16 : 32) / 32; }
     __device__ __forceinline__ int colour(int i) const { return i - tap(i) * colours; }
 };
-// One argument each, since a launch passes eight bytes at most.
+// One parameter each, as `joint` of arguments.rs.
 #define JOINT                                                                                                          \
     int height, int width, int colours, int wide_height, int wide_width, int channels, int stride, int pad,            \
         int channel_step, int tap_step, int colour_step
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(128) rgb_conv_from_wide(bf16* out, 
     int across = width / 16, top = max(strip.first - 1, 0), bottom = min(strip.first + strip.rows + 1, j.wide_height);
     int pieces = (bottom - top) * across, chunks = j.channels / 64;
     const bf16* image = wide + (((i64)strip.image * j.wide_height + top) * width + group) * j.channels + 8 * part;
-    // 64 channels of 16 pixels: two eights of each of the two pixels. The next are on their way while these are multiplied.
+    // 64 channels of 16 pixels: two eights of each of the two pixels. The next are loaded while these are multiplied.
     int piece = threadIdx.x / 32, chunk = 0;
     uint4 next[2][2];
     auto fetch = [&]() {

@@ -1,4 +1,4 @@
-// Shared by the kernels that fill shared memory beside their products.
+// Shared by the kernels that fill shared memory while they multiply.
 
 #if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ u32 shared_address(const void* p) {

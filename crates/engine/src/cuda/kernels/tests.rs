@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 /// Every kernel that a launch can name.
 fn all() -> Vec<KernelName> {
-    use Element::{Bf16, F32};
+    use ElementType::{Bf16, F32};
     use KernelName::*;
     let mut all = vec![
         BinaryMany,

@@ -6,7 +6,7 @@ use super::{Io, Lowering};
 use crate::Shape;
 use crate::cuda::arguments::*;
 use crate::cuda::driver::{Address, Chip};
-use crate::cuda::kernels::{Element, KernelName};
+use crate::cuda::kernels::{ElementType, KernelName};
 use crate::error::Result;
 use crate::op::group_norm::cut;
 use crate::op::{GroupNormGradient, Mask, NormOptions};
@@ -150,7 +150,7 @@ impl Lowering<'_> {
                     dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, slice: int(slice.slice), per_group: per,
                     silu, threshold, purpose, kept, seed, step,
                 };
-                let packs = if slice.repeats > 1 && element == Element::Bf16 { 4 } else { 1 };
+                let packs = if slice.repeats > 1 && element == ElementType::Bf16 { 4 } else { 1 };
                 let kernel = KernelName::GroupNormGradient { element, kept: packs };
                 self.launch_slices(kernel, slice, [channels, batch], &arguments)?;
             }
@@ -164,7 +164,7 @@ impl Lowering<'_> {
             }
         }
         for (partial, out) in [(dgammas, outs[1]), (dbetas, outs[2])] {
-            self.sum_once(Element::F32, partial, [1, batch, channels], [batch, 1], out, 1.0)?;
+            self.sum_once(ElementType::F32, partial, [1, batch, channels], [batch, 1], out, 1.0)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::{Io, Lowering};
 use crate::cuda::arguments::*;
 use crate::cuda::driver::Address;
-use crate::cuda::kernels::{Element, KernelName};
+use crate::cuda::kernels::{ElementType, KernelName};
 use crate::cuda::streams::SMALL;
 use crate::error::Result;
 
@@ -51,7 +51,7 @@ impl Lowering<'_> {
             if plan.parts > 1 {
                 let (x, width) = (scratch, long(plan.parts));
                 let arguments = SumRowsArgs { out, x, width, per_part: width, parts: 1, scale: scale as f32 };
-                let kernel = KernelName::SumRows { element: Element::F32 };
+                let kernel = KernelName::SumRows { element: ElementType::F32 };
                 self.launch(kernel, [1, outer, 1], [256, 1, 1], 0, &arguments)?;
             }
             return Ok(());
@@ -59,7 +59,7 @@ impl Lowering<'_> {
         let once = if plan.parts == 1 { scale } else { 1.0 };
         self.sum_once(element, x, [outer, middle, inner], [plan.rows, plan.parts], first, once)?;
         if plan.parts > 1 {
-            self.sum_once(Element::F32, scratch, [outer, plan.parts, inner], [plan.parts, 1], out, scale)?;
+            self.sum_once(ElementType::F32, scratch, [outer, plan.parts, inner], [plan.parts, 1], out, scale)?;
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Lowering<'_> {
     /// One pass of a sum over the middle: `[outer, parts, inner]` from `[outer, middle, inner]`.
     pub(super) fn sum_once(
         &mut self,
-        element: Element,
+        element: ElementType,
         x: Address,
         [outer, middle, inner]: [usize; 3],
         [rows, parts]: [usize; 2],

@@ -1,10 +1,9 @@
 //! Attention in bf16 at shapes that stay on the chip: the output and the gradients, and their bits again.
 
 use super::{exact, relative};
-use crate::Precision;
 use crate::cuda::lower::OnChip;
 use crate::cuda::{CudaExecutor, DeviceParams, Session};
-use crate::{Graph, Params, Plan, Result, Storage, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Storage, cpu};
 use std::sync::Arc;
 
 /// Images, tokens, channels and scale; the last does not fit.
@@ -41,7 +40,7 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
             outputs.push(g.slice_channels(gradient, part * channels, channels)?);
         }
         outputs.push(y);
-        let mut host = cpu::Executor::<f32>::new(Plan::new(&g, &outputs)?);
+        let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
         let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
         let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::Bf16, 0)?;
         for (purpose, ((name, _), &var)) in inputs.iter().zip(&vars).enumerate() {

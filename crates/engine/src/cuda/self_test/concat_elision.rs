@@ -1,10 +1,9 @@
 //! Convolutions in bf16 whose results are parts of joined channels, large enough to be fused with what follows them.
 
 use super::exact;
-use crate::Precision;
 use crate::cuda::Session;
 use crate::op::Window;
-use crate::{Graph, Result};
+use crate::{Graph, Precision, Result};
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::Arc;
 

@@ -1,17 +1,16 @@
 //! Convolutions in bf16 with what follows them, large enough to be fused where that is faster.
 
 use super::exact;
-use crate::Precision;
 use crate::cuda::Session;
 use crate::op::Window;
-use crate::{Graph, Result};
+use crate::{Graph, Precision, Result};
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::Arc;
 
 /// Image, weight, stride, padding, whether there is a residual, and the scale.
-type Case = ([usize; 4], [usize; 4], usize, usize, bool, f64);
+type EpilogueCase = ([usize; 4], [usize; 4], usize, usize, bool, f64);
 
-pub(super) const CASES: [Case; 8] = [
+pub(super) const CASES: [EpilogueCase; 8] = [
     ([4, 32, 32, 64], [64, 3, 3, 64], 1, 1, false, 1.0),
     ([4, 32, 32, 64], [64, 3, 3, 64], 1, 1, true, 1.0),
     ([4, 32, 32, 64], [64, 3, 3, 64], 1, 1, true, FRAC_1_SQRT_2),

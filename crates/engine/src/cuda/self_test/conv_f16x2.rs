@@ -1,16 +1,15 @@
 //! Rectified convolutions of every shape that the kernels in halves tell apart.
 
 use super::exact;
-use crate::Precision;
 use crate::cuda::Session;
 use crate::op::Window;
-use crate::{Graph, Result};
+use crate::{Graph, Precision, Result};
 use std::sync::Arc;
 
 /// Image, weight, stride and padding.
-type Case = ([usize; 4], [usize; 4], [usize; 2], [usize; 2]);
+type ConvF16x2Case = ([usize; 4], [usize; 4], [usize; 2], [usize; 2]);
 
-const CASES: [Case; 8] = [
+const CASES: [ConvF16x2Case; 8] = [
     // Fewer pixels than a block, one step of the sum.
     ([1, 3, 5, 16], [8, 1, 1, 16], [1, 1], [0, 0]),
     // 32, 48, 64 and 96 filters to a block; blocks that are partly empty.

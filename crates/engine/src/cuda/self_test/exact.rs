@@ -1,10 +1,9 @@
 //! Graphs on the GPU against f64 on the CPU.
 
 use super::{random, relative};
-use crate::Precision;
 use crate::cuda::{CudaExecutor, DeviceParams, Session};
 use crate::params::to_bf16;
-use crate::{Graph, Params, Plan, Result, Storage, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Storage, Var, cpu};
 use std::sync::Arc;
 
 /// Inputs by name and shape: vectors in full precision, all else in half.
@@ -26,7 +25,7 @@ pub(super) fn values(g: &Graph, input: Var, purpose: usize, precision: Precision
 
 /// The worst relative error of the outputs, eagerly and as a graph.
 pub(super) fn error(session: &Arc<Session>, g: &Graph, outputs: &[Var], precision: Precision) -> Result<f64> {
-    let mut host = cpu::Executor::<f64>::new(Plan::new(g, outputs)?);
+    let mut host = cpu::CpuExecutor::<f64>::new(Plan::new(g, outputs)?);
     let on_device = DeviceParams::new(session, &Params::<f32>::zeros(g))?;
     let mut device = CudaExecutor::new(session, g, outputs, &on_device, precision, 0)?;
     for (purpose, (name, input)) in host.plan().inputs().to_vec().into_iter().enumerate() {

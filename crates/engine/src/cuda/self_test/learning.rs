@@ -1,12 +1,11 @@
 //! Training on the GPU: the same bits every time and across a resume, whole batches and parts of them, losses that are
 //! not finite.
 
-use crate::Precision;
 use crate::cuda::Session;
-use crate::device::{Device, Learner, Objective};
+use crate::device::{Device, Learner, LearnerSpec, Objective};
 use crate::op::{Mask, NormOptions, Window};
 use crate::optim::{Adam, AdamConfig};
-use crate::{Graph, Init, Params, Result, Storage};
+use crate::{Graph, Init, Params, Precision, Result, Storage};
 use std::sync::Arc;
 
 /// A small network with everything that training touches: convolutions, joined weights, a norm with dropout, a bias, noise.
@@ -62,7 +61,9 @@ fn learner(
         (params, adam)
     });
     let objective = Objective { loss, losses, times: t, gradients: &gradients };
-    Learner::new(&Device::Cuda(session.clone()), &g, objective, params, adam, Precision::Bf16, 7, parts)
+    let (precision, seed, accumulate) = (Precision::Bf16, 7, parts);
+    let spec = LearnerSpec { graph: &g, objective, params, adam, precision, seed, accumulate };
+    Learner::new(&Device::Cuda(session.clone()), spec)
 }
 
 /// Images of a run; each run has others.

@@ -1,16 +1,15 @@
 //! Convolutions from and to colours, with their gradients.
 
 use super::exact;
-use crate::Precision;
 use crate::cuda::Session;
 use crate::op::Window;
-use crate::{Graph, Result, Storage};
+use crate::{Graph, Precision, Result, Storage};
 use std::sync::Arc;
 
 /// Image, weight, stride, padding, and whether there is a residual and a scale.
-type Case = ([usize; 4], [usize; 4], usize, usize, bool);
+type RgbConvCase = ([usize; 4], [usize; 4], usize, usize, bool);
 
-const CASES: [Case; 7] = [
+const CASES: [RgbConvCase; 7] = [
     ([2, 32, 32, 3], [128, 3, 3, 3], 1, 1, false),
     ([2, 32, 32, 128], [3, 3, 3, 128], 1, 1, false),
     ([3, 33, 33, 3], [128, 3, 3, 3], 2, 0, true),
