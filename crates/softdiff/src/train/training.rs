@@ -1,21 +1,15 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
-use super::{
-    CheckpointScore, Finished, OwnParts, PrepareProgress, PreparedRun, RunStore, ScoreError, Scorer, SelectionCost,
-    TrainError, Unwatched, Watcher, train,
-};
+use super::scored::{Scored, scorer};
+use super::{OwnParts, PrepareProgress, PreparedRun, RunStore, TrainError, Trained, Unwatched, Watcher, train};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
-use crate::inception::{Extractor, Inception, Preset};
-use crate::model::{Condition, Model};
 use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::recipe::{Recipe, RecipeError, Weights};
-use crate::run::{Event, RunFolder, StopSignal};
-use softdiff_engine::{Device, Params};
-use std::error::Error;
+use crate::recipe::{Recipe, RecipeError};
+use crate::run::RunFolder;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -67,14 +61,6 @@ enum RecipeSource {
     Named(String),
     InMemory,
     Known(Box<Recipe>),
-}
-
-/// A finished training.
-pub struct Trained {
-    /// What was trained.
-    pub prepared: PreparedRun,
-    /// How far it got, with the weights.
-    pub finished: Finished,
 }
 
 /// Trains a built-in recipe, or that of a file, in `folder`, or continues what is there.
@@ -203,7 +189,7 @@ impl<'a> Training<'a> {
     /// Trains in a folder: events, previews and checkpoints are written there, and what is there is continued. One process
     /// at a time works on a folder.
     ///
-    /// A folder whose path, network and prediction are those of a recipe can be opened by [`Model::open`] and the command
+    /// A folder whose path, network and prediction are those of a recipe can be opened by [`crate::Model::open`] and the command
     /// line; another one is opened by running the same training again, which then goes on from its last checkpoint.
     pub fn run_in(self, folder: impl AsRef<FilePath>) -> Result<Trained, TrainError> {
         let folder = RunFolder::new(folder.as_ref());
@@ -253,103 +239,5 @@ impl<'a> Training<'a> {
             None => PreparedRun::new(recipe, own, store, heard, progress)?,
         };
         Ok((prepared, watcher))
-    }
-}
-
-impl Trained {
-    /// The trained model, with the weights that its recipe samples with.
-    pub fn model(&self) -> Model {
-        let PreparedRun { recipe, schedule, path, prior, network, prediction, is_described, .. } = &self.prepared;
-        let state = &self.finished.state;
-        let decays = &recipe.train.ema;
-        let average = match recipe.sample.weights {
-            Weights::Raw => None,
-            Weights::Ema(wanted) => decays.iter().position(|decay| *decay == wanted),
-            // An average made afterwards needs the checkpoints of a folder.
-            Weights::PostHoc(_) => (!decays.is_empty()).then_some(0),
-        };
-        let (params, weights) = match average {
-            Some(index) => (state.adam.ema[index].clone(), Weights::Ema(decays[index])),
-            None => (state.params.clone(), Weights::Raw),
-        };
-        Model {
-            name: recipe.name.clone(),
-            recipe: recipe.clone(),
-            path: path.clone(),
-            schedule: schedule.clone(),
-            prior: prior.clone(),
-            network: network.clone(),
-            prediction: prediction.clone(),
-            condition: Condition::Time,
-            params,
-            weights,
-            step: self.finished.step,
-            checkpoint: None,
-            is_described: *is_described,
-        }
-    }
-}
-
-/// What decides which checkpoint is best; none without the network that FID needs.
-fn scorer<'a>(
-    prepared: &'a PreparedRun,
-    device: &'a Device,
-    watcher: &mut dyn Watcher,
-) -> Result<Option<Scorer<'a>>, TrainError> {
-    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
-        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
-            let network = Inception::read(FilePath::new(&file)).map_err(ScoreError::from)?;
-            Some(Extractor::new(device, &network, Preset::PytorchFid))
-        }
-        _ => None,
-    };
-    match Scorer::new(prepared, device, network) {
-        Ok(scorer) => {
-            if let Some(cost) = SelectionCost::of(&prepared.recipe)? {
-                watcher.note(&cost.to_string());
-            }
-            Ok(Some(scorer))
-        }
-        Err(error @ ScoreError::NoNetwork) => {
-            watcher.note(&format!("no best checkpoint will be kept: {error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A watcher, and the score of each checkpoint besides what it measures itself.
-struct Scored<'a> {
-    watcher: &'a mut dyn Watcher,
-    scorer: Option<Scorer<'a>>,
-}
-
-impl Watcher for Scored<'_> {
-    fn note(&mut self, message: &str) {
-        self.watcher.note(message);
-    }
-
-    fn step(&mut self, done: u64, steps: u64, loss: f64) {
-        self.watcher.step(done, steps, loss);
-    }
-
-    fn event(&mut self, event: &Event) {
-        self.watcher.event(event);
-    }
-
-    fn evaluate(
-        &mut self,
-        step: u64,
-        weights: &Params<f32>,
-    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
-        let mut values = self.watcher.evaluate(step, weights)?;
-        if let Some(scorer) = &mut self.scorer {
-            values.push(scorer.score(weights)?);
-        }
-        Ok(values)
-    }
-
-    fn stop(&self) -> Option<StopSignal> {
-        self.watcher.stop()
     }
 }

@@ -6,7 +6,7 @@ mod measurements;
 
 pub use error::PrepareError;
 
-use super::spec::{Preview, RunSpec, RunStore, StartFrom, Watcher};
+use super::{Preview, RunSpec, RunStore, StartFrom, Watcher};
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{Dataset, Source};
