@@ -9,7 +9,7 @@ use std::error::Error;
 
 pub(crate) fn run(model: &Model, image: &[u8], steps: usize) -> Result<Restored, Box<dyn Error>> {
     let shape = model.path.shape();
-    let known: Vec<bool> = (0..shape.pixels()).map(|pixel| pixel / shape.width % 2 == 0).collect();
+    let known: Vec<bool> = (0..shape.pixels()).map(|pixel| (pixel / shape.width).is_multiple_of(2)).collect();
     let observation = Observation::masked(shape, &known, 0.0, to_unit(image))?;
     let restoration = Restoration {
         path: &model.path,

@@ -8,7 +8,7 @@ use run_support::folder;
 use softdiff::recipe::Recipe;
 use softdiff::run::fs::{Disk, Fs, publish};
 use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, Session};
-use softdiff::train::{OwnParts, PreparedRun, RunStore, Unwatched};
+use softdiff::train::{CustomParts, PreparedRun, RunStore, Unwatched};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ fn prepare(run: &RunFolder) -> Result<PreparedRun, String> {
     let lock = RunFolder::new(run.root()).lock().unwrap();
     PreparedRun::new(
         recipe,
-        OwnParts::default(),
+        CustomParts::default(),
         Some(RunStore { folder: run, lock: &lock }),
         &mut Unwatched,
         &|_, _, _, _| {},

@@ -155,7 +155,7 @@ impl Network for Gain {
 }
 
 #[test]
-fn a_folder_of_a_path_and_network_of_ones_own_is_continued_by_the_same_program_and_no_other() {
+fn a_folder_of_a_custom_path_and_network_is_continued_by_the_same_program_and_no_other() {
     let root = folder("trainer_own");
     let training = |path: Path, steps| Training::new(dataset(), path).network(Gain).steps(steps).batch(8).device("cpu");
     let noise = |largest| Path::variance_exploding(Shape::new(SIDE, SIDE, 1), 0.01, largest).unwrap();

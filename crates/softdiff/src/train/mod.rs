@@ -25,12 +25,12 @@ mod watcher;
 
 pub use error::TrainError;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
-pub use prepare::{OwnParts, PrepareError, PrepareProgress, PreparedRun, numbers};
+pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun, numbers};
 pub use score::{ScoreError, Scorer, SelectionCost};
 pub use spec::{Preview, RunSpec, RunStore, StartFrom};
 pub use step::{SoftStep, StepInputs, StepLoss, StepNoise, StepSpec};
 pub use stepper::{ImageFeed, Stepper};
-pub use trainer::{Finished, train};
 pub use trained::Trained;
+pub use trainer::{Finished, train};
 pub use training::{Training, train_recipe};
 pub use watcher::{CheckpointScore, Unwatched, Watcher};

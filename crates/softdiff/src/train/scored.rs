@@ -35,7 +35,7 @@ pub(super) fn scorer<'a>(
     }
 }
 
-/// A watcher, and the score of each checkpoint besides what it measures itself.
+/// A watcher that adds the score of each checkpoint to what another one measures.
 pub(super) struct Scored<'a> {
     pub watcher: &'a mut dyn Watcher,
     pub scorer: Option<Scorer<'a>>,

@@ -1,7 +1,7 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
 use super::scored::{Scored, scorer};
-use super::{OwnParts, PrepareProgress, PreparedRun, RunStore, TrainError, Trained, Unwatched, Watcher, train};
+use super::{CustomParts, PrepareProgress, PreparedRun, RunStore, TrainError, Trained, Unwatched, Watcher, train};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
 use crate::network::Network;
@@ -13,7 +13,7 @@ use crate::run::RunFolder;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-/// What a training on images in memory does unless told otherwise: the recipe of a small network.
+/// The defaults of a training on images in memory.
 const IN_MEMORY: &str = "
 name = \"in-memory\"
 [data]
@@ -50,7 +50,7 @@ pub struct Training<'a> {
     sets: Vec<String>,
     objective: Option<Objective>,
     images: Option<Dataset>,
-    own: OwnParts,
+    custom: CustomParts,
     device: DeviceChoice,
     watcher: Option<&'a mut dyn Watcher>,
     progress: Option<&'a PrepareProgress<'a>>,
@@ -75,11 +75,11 @@ pub fn train_recipe(recipe: &str, folder: impl AsRef<FilePath>) -> Result<Traine
 }
 
 impl<'a> Training<'a> {
-    /// Images in memory and any path. Unless told otherwise: a small U-Net, the paper's objective and optimiser, 10,000
+    /// Images in memory and any path. By default: a small U-Net, the paper's objective and optimiser, 10,000
     /// steps of 64 images, and a prior that is fitted to the corrupted images where these are more than noise.
     pub fn new(images: Dataset, path: Path) -> Training<'a> {
-        let own = OwnParts { path: Some(path), ..OwnParts::default() };
-        Training { images: Some(images), own, ..Training::by(RecipeSource::InMemory) }
+        let custom = CustomParts { path: Some(path), ..CustomParts::default() };
+        Training { images: Some(images), custom, ..Training::by(RecipeSource::InMemory) }
     }
 
     /// A built-in recipe by its name, or a recipe file.
@@ -98,7 +98,7 @@ impl<'a> Training<'a> {
             sets: vec![],
             objective: None,
             images: None,
-            own: OwnParts::default(),
+            custom: CustomParts::default(),
             device: DeviceChoice::default(),
             watcher: None,
             progress: None,
@@ -118,9 +118,9 @@ impl<'a> Training<'a> {
         self
     }
 
-    /// A network of one's own.
+    /// A custom network.
     pub fn network(mut self, network: impl Network + 'static) -> Self {
-        self.own.network = Some(Arc::new(network));
+        self.custom.network = Some(Arc::new(network));
         self
     }
 
@@ -130,21 +130,21 @@ impl<'a> Training<'a> {
         self
     }
 
-    /// A loss of one's own; the network still predicts what [`Training::objective`] says.
+    /// A custom loss; the network still predicts what [`Training::objective`] says.
     pub fn loss(mut self, loss: impl Loss + 'static) -> Self {
-        self.own.objective = Some(Arc::new(loss));
+        self.custom.objective = Some(Arc::new(loss));
         self
     }
 
     /// How the network's output is read, where the objective does not say it.
     pub fn prediction(mut self, prediction: Prediction) -> Self {
-        self.own.prediction = Some(prediction);
+        self.custom.prediction = Some(prediction);
         self
     }
 
     /// Where sampling starts.
     pub fn prior(mut self, prior: Prior) -> Self {
-        self.own.prior = Some(prior);
+        self.custom.prior = Some(prior);
         self
     }
 
@@ -163,7 +163,7 @@ impl<'a> Training<'a> {
         self.set(format!("seed={seed}"))
     }
 
-    /// What to compute on: `"auto"` unless told otherwise.
+    /// What to compute on: by default `"auto"`.
     pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
         self.device = device.into();
         self
@@ -227,16 +227,18 @@ impl<'a> Training<'a> {
     fn prepare_with(self, store: Option<RunStore>) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
         let mut recipe = self.recipe()?;
         recipe.objective = self.objective.unwrap_or(recipe.objective);
-        let Training { images, own, mut watcher, progress, .. } = self;
+        let Training { images, custom, mut watcher, progress, .. } = self;
         let progress = progress.unwrap_or(&|_, _, _, _| {});
         let mut unwatched = Unwatched;
-        let heard: &mut dyn Watcher = match &mut watcher {
+        let notes_to: &mut dyn Watcher = match &mut watcher {
             Some(watcher) => *watcher,
             None => &mut unwatched,
         };
         let prepared = match images {
-            Some(images) => PreparedRun::with_images(recipe, images, "images in memory", own, store, heard, progress)?,
-            None => PreparedRun::new(recipe, own, store, heard, progress)?,
+            Some(images) => {
+                PreparedRun::with_images(recipe, images, "images in memory", custom, store, notes_to, progress)?
+            }
+            None => PreparedRun::new(recipe, custom, store, notes_to, progress)?,
         };
         Ok((prepared, watcher))
     }
