@@ -22,7 +22,7 @@ impl Sampler for HalfFresh {
 }
 
 pub(crate) fn run(model: &Model, steps: usize) -> std::result::Result<Dataset, Box<dyn std::error::Error>> {
-    Ok(model.sample(0..16).own_sampler(Box::new(HalfFresh)).steps(steps).images()?)
+    Ok(model.sample(0..16).custom_sampler(Box::new(HalfFresh)).steps(steps).images()?)
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {

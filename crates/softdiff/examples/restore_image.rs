@@ -6,7 +6,7 @@ use softdiff::{Model, Recipe};
 use std::error::Error;
 
 pub(crate) fn run(model: &Model, image: &Picture, steps: usize) -> Result<Restored, Box<dyn Error>> {
-    let known = (0..image.width * image.height).map(|pixel| pixel / image.width % 2 == 0).collect();
+    let known = (0..image.width * image.height).map(|pixel| (pixel / image.width).is_multiple_of(2)).collect();
     let Recipe { sample, .. } = model.recipe.with_sets(&[format!("sample.steps={steps}")])?;
     Ok(Restoration::new(model).task(Task::Inpaint { known }).sampling(sample).seeds(0..8).run(image)?)
 }

@@ -80,7 +80,6 @@ pub mod run;
 pub mod train;
 pub mod watch;
 
-pub use softdiff_data::bytes::BytesError;
 pub use softdiff_data::{archive, image, sets as data};
 pub use softdiff_diffusion::{
     corruption, curve, linalg, network, noise, objective, path, prior, random, sampler, schedule, spectrum, transport,
@@ -97,6 +96,7 @@ pub use network::{Network, UNetConfig};
 pub use objective::{Loss, Objective};
 pub use path::Path;
 pub use recipe::Recipe;
+pub use restore::Restoration;
 pub use sampler::{Sampler, Sampling};
 pub use schedule::Schedule;
 pub use train::{Trained, Training, train_recipe as train};

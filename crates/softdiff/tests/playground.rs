@@ -118,7 +118,7 @@ fn every_sampler_finds_the_mixture_with_a_small_trained_network() {
                 "dormand-prince" => Box::new(DormandPrince { tolerance: Tolerance::of(1e-4), together: true }),
                 _ => sampler,
             };
-            let request = model.sample(0..POINTS as u64).own_sampler(sampler).steps(50).batch(POINTS).device("cpu");
+            let request = model.sample(0..POINTS as u64).custom_sampler(sampler).steps(50).batch(POINTS).device("cpu");
             outcomes.push((name, request.values().unwrap().iter().map(|u| SIDE * (u - 0.5)).collect()));
         }
     }

@@ -18,7 +18,7 @@ use softdiff::random::Stream;
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
 use softdiff::sampler::{Ihdm, Momentum, Sampler, Sampling};
-use softdiff::train::{OwnParts, PreparedRun, RunStore, Scorer, Unwatched, train};
+use softdiff::train::{CustomParts, PreparedRun, RunStore, Scorer, Unwatched, train};
 
 const SIDE: usize = 8;
 const SEEDS: u64 = 64;
@@ -37,7 +37,7 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     let (run, device) = (RunFolder::new(&root), Device::Cpu);
     let lock = run.lock().unwrap();
     let store = Some(RunStore { folder: &run, lock: &lock });
-    let prepared = PreparedRun::new(recipe, OwnParts::default(), store, &mut Unwatched, &|_, _, _, _| {}).unwrap();
+    let prepared = PreparedRun::new(recipe, CustomParts::default(), store, &mut Unwatched, &|_, _, _, _| {}).unwrap();
     train(&prepared.spec().unwrap(), store, &device, &mut Unwatched).unwrap();
     let model = Model::open(&root, None).unwrap();
     let section = &model.recipe.sample;

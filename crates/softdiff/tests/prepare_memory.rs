@@ -3,7 +3,7 @@
 use softdiff::metrics::sliced_wasserstein;
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
-use softdiff::train::{OwnParts, PreparedRun, RunStore, Unwatched};
+use softdiff::train::{CustomParts, PreparedRun, RunStore, Unwatched};
 
 mod counting;
 mod forge;
@@ -36,7 +36,7 @@ fn preparing_takes_at_most_24_mib_beyond_the_file_and_its_images() {
         let prepare = || {
             PreparedRun::new(
                 recipe,
-                OwnParts::default(),
+                CustomParts::default(),
                 Some(RunStore { folder: &run, lock: &lock }),
                 &mut Unwatched,
                 &|_, _, _, _| {},

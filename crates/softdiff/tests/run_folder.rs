@@ -9,7 +9,7 @@ use softdiff::hint::Hint;
 use softdiff::recipe::Recipe;
 use softdiff::run::fs::{Disk, Fs, publish};
 use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, Session};
-use softdiff::train::{OwnParts, PreparedRun, RunStore, Unwatched};
+use softdiff::train::{CustomParts, PreparedRun, RunStore, Unwatched};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ fn prepare(run: &RunFolder) -> Result<PreparedRun, String> {
     let lock = RunFolder::new(run.root()).lock().unwrap();
     PreparedRun::new(
         recipe,
-        OwnParts::default(),
+        CustomParts::default(),
         Some(RunStore { folder: run, lock: &lock }),
         &mut Unwatched,
         &|_, _, _, _| {},

@@ -10,15 +10,17 @@ use softdiff::curve::Interpolation;
 use softdiff::data::{Dataset, LoadOptions, Source, Transform};
 use softdiff::engine::Precision;
 use softdiff::engine::optim::AdamConfig;
-use softdiff::engine::{Device, Params};
-use softdiff::model::{Condition, Generation, NetworkDenoiser, Predictor, post_hoc_average};
-use softdiff::network::UNetConfig;
+use softdiff::engine::{Device, Graph, Init, Params, Var};
+use softdiff::model::{Condition, Generation, Model, NetworkDenoiser, Predictor, post_hoc_average};
+use softdiff::network::{Network, UNetConfig};
 use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
 use softdiff::sampler::{FlowMomentum, Momentum, Sampling};
-use softdiff::train::{CheckpointScore, Preview, RunSpec, RunStore, TrainError, Unwatched, Watcher, train};
+use softdiff::train::{
+    CheckpointScore, ImageFeed, Preview, RunSpec, RunStore, Stepper, TrainError, Training, Unwatched, Watcher, train,
+};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -117,6 +119,60 @@ fn a_run_stopped_at_any_step_and_started_again_equals_an_uninterrupted_one() {
     }
     let kept = |step: u64| straight.join(format!("checkpoints/step-{step:09}")).is_dir();
     assert!(kept(5) && !kept(10) && kept(12), "the best and the newest stay");
+}
+
+#[test]
+fn a_run_in_memory_and_the_step_that_is_benchmarked_end_with_the_same_bits_as_a_run_in_a_folder() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    let spec = spec(&dataset, &prior);
+    let expected = run(&folder("trainer_in_folder"), &spec, &mut Unwatched).unwrap();
+    let mut watcher = Stopper::default();
+    let found = train(&spec, None, &Device::Cpu, &mut watcher).unwrap().state;
+    assert!(found.params == expected.params && found.adam == expected.adam);
+    assert!(!watcher.events.is_empty());
+    let on_disk = |event: &Event| matches!(event.kind, EventKind::Checkpoint { .. } | EventKind::Preview { .. });
+    assert!(!watcher.events.iter().any(on_disk));
+    let error = train(&spec, None, &Device::Cpu, &mut Stopper { after: Some(3), ..Stopper::default() }).unwrap_err();
+    assert!(error.to_string().contains("at step 3; nothing is saved"), "{error}");
+
+    let step = spec.step().unwrap();
+    let state = spec.new_state(&step);
+    let feed = ImageFeed::Dataset;
+    let mut stepper = Stepper::new(&spec, &step, (state.params, state.adam), &Device::Cpu, feed).unwrap();
+    (0..STEPS).for_each(|step| stepper.run(step).unwrap());
+    assert_eq!(stepper.wait().unwrap().len(), STEPS as usize);
+    assert!(stepper.state(Default::default()).unwrap().params == expected.params);
+}
+
+/// Multiplies by a number.
+struct Gain;
+
+impl Network for Gain {
+    fn emit(&self, g: &mut Graph, x: Var, _: Var, _: bool) -> Result<Var, softdiff::engine::Error> {
+        let gain = g.param("gain", [1, 1, 1, 1], Init::Constant(0.3))?;
+        g.mul(x, gain)
+    }
+}
+
+#[test]
+fn a_folder_of_a_custom_path_and_network_is_continued_by_the_same_program_and_no_other() {
+    let root = folder("trainer_own");
+    let training = |path: Path, steps| Training::new(dataset(), path).network(Gain).steps(steps).batch(8).device("cpu");
+    let noise = |largest| Path::variance_exploding(Shape::new(SIDE, SIDE, 1), 0.01, largest).unwrap();
+    training(noise(5.0), 3).run_in(&root).unwrap();
+    let finished = training(noise(5.0), 5).run_in(&root).unwrap().finished;
+    assert_eq!((finished.from_step, finished.step), (3, 5));
+    let straight = training(noise(5.0), 5).run().unwrap().finished;
+    assert!(straight.state.params == finished.state.params && straight.state.adam == finished.state.adam);
+    let error = training(noise(6.0), 5).run_in(&root).err().unwrap().to_string();
+    assert!(error.contains("config_hash"), "{error}");
+    let error = Model::open(&root, None).err().unwrap().to_string();
+    assert!(error.contains("is not a model"), "{error}");
+    let error = training(noise(5.0), 0).run().err().unwrap().to_string();
+    assert!(error.contains("train.steps"), "{error}");
+    let none = Dataset::new(SIDE, SIDE, 1, vec![], None, vec![]);
+    let error = Training::new(none, noise(5.0)).run().err().unwrap().to_string();
+    assert!(error.contains("no images to train on"), "{error}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use softdiff::data::Source;
 use softdiff::engine::{Device, Params};
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
-use softdiff::train::{Finished, OwnParts, PreparedRun, RunStore, SelectionCost, Training};
+use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -109,7 +109,7 @@ pub fn prepare(
     terminal: &mut Terminal,
 ) -> Result<PreparedRun, Failure> {
     let store = Some(RunStore { folder, lock });
-    Ok(PreparedRun::new(recipe, OwnParts::default(), store, terminal, &preparing())?)
+    Ok(PreparedRun::new(recipe, CustomParts::default(), store, terminal, &preparing())?)
 }
 
 fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {

@@ -28,7 +28,7 @@ pub trait Network: Send + Sync {
         None
     }
 
-    /// From the time to what the network is conditioned on; the time itself unless stated.
+    /// From the time to what the network is conditioned on; by default the time itself.
     fn condition_on_time(&self, _graph: &mut Graph, t: Var) -> Result<Var> {
         Ok(t)
     }

@@ -2,7 +2,7 @@
 //!
 //! With `x_t = C_t x_0 + sigma_t eta` and a network F, every objective is `1/2 w(t) |e|^2`, summed over the image (choice
 //! A17) and averaged over the batch. They differ in the error e. Each exists twice: as a plain function on numbers
-//! ([`Objective::loss`]) and as operations of the engine ([`Loss::emit`]). A loss of one's own implements [`Loss`].
+//! ([`Objective::loss`]) and as operations of the engine ([`Loss::emit`]). A custom loss implements [`Loss`].
 
 mod balance;
 mod emit;

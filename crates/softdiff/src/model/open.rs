@@ -123,7 +123,7 @@ pub enum ModelError {
     },
     /// A model whose path or network no recipe describes.
     #[error(
-        "a path, network or prediction of one's own cannot be exported; keep the program that trains it and its run folder"
+        "a model with a custom path, network or prediction cannot be exported; keep the program that trains it and its run folder"
     )]
     NotDescribed,
     /// Sampling.

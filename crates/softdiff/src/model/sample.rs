@@ -44,8 +44,8 @@ impl SampleRequest<'_> {
         self
     }
 
-    /// A sampler of one's own.
-    pub fn own_sampler(mut self, sampler: Box<dyn Sampler>) -> Self {
+    /// A custom sampler.
+    pub fn custom_sampler(mut self, sampler: Box<dyn Sampler>) -> Self {
         self.own = Some(sampler);
         self
     }

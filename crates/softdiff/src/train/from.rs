@@ -1,7 +1,7 @@
 //! What `train.from` begins with: the weights of another run or model, or all of an imported training state.
 
 use super::TrainError;
-use super::spec::{StartFrom, Watcher};
+use super::{StartFrom, Watcher};
 use crate::checkpoint::TrainingState;
 use crate::import::TrainingFile;
 use crate::model::{CheckpointChoice, Model};

@@ -17,13 +17,13 @@ pub(super) struct LiveSampler<'a> {
 }
 
 impl<'a> LiveSampler<'a> {
-    pub fn new(device: &'a Device) -> LiveSampler<'a> {
+    pub(super) fn new(device: &'a Device) -> LiveSampler<'a> {
         LiveSampler { device, generator: None }
     }
 
     /// The images that `weights` make of seeds 0, 1, ..., as bytes by `to_bytes`. All but the weights must be as it was the
     /// first time.
-    pub fn images(
+    pub(super) fn images(
         &mut self,
         spec: &RunSpec,
         weights: &Params<f32>,

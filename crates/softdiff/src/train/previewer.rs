@@ -17,12 +17,12 @@ pub(super) struct Previewer<'a> {
 }
 
 impl<'a> Previewer<'a> {
-    pub fn new(spec: &'a RunSpec, store: Option<RunStore<'a>>, device: &'a Device) -> Previewer<'a> {
+    pub(super) fn new(spec: &'a RunSpec, store: Option<RunStore<'a>>, device: &'a Device) -> Previewer<'a> {
         Previewer { spec, store, sampler: LiveSampler::new(device) }
     }
 
     /// Writes the sheet of these weights. Without a store there is no place for it.
-    pub fn show(&mut self, state: &TrainingState, recorder: &mut Recorder) -> Result<(), TrainError> {
+    pub(super) fn show(&mut self, state: &TrainingState, recorder: &mut Recorder) -> Result<(), TrainError> {
         let (Some(preview), Some(store)) = (&self.spec.preview, self.store) else { return Ok(()) };
         let by = (preview.sampler.as_ref(), &preview.sampling);
         let images = match self.sampler.images(self.spec, state.averaged(), by, preview.images, from_unit) {

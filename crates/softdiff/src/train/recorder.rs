@@ -25,7 +25,7 @@ pub(super) struct RunFiles<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    pub fn new(
+    pub(super) fn new(
         spec: &'a RunSpec,
         progress: Progress,
         files: Option<RunFiles<'a>>,
@@ -35,7 +35,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The first event of a run.
-    pub fn started(&mut self, parameters: u64) -> Result<(), TrainError> {
+    pub(super) fn started(&mut self, parameters: u64) -> Result<(), TrainError> {
         let RunSpec { identity, batch, steps, bins, .. } = self.spec;
         self.event(EventKind::Started {
             config_hash: identity.config_hash.clone(),
@@ -48,7 +48,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Books what the updates did, one after the other.
-    pub fn add(&mut self, records: Vec<Record>) -> Result<(), TrainError> {
+    pub(super) fn add(&mut self, records: Vec<Record>) -> Result<(), TrainError> {
         for record in records {
             self.judge(record)?;
         }
@@ -84,7 +84,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Books `records` after all updates were waited for, and the time they took.
-    pub fn catch_up(&mut self, records: Vec<Record>) -> Result<(), TrainError> {
+    pub(super) fn catch_up(&mut self, records: Vec<Record>) -> Result<(), TrainError> {
         self.add(records)?;
         let elapsed = std::mem::replace(&mut self.clock, Instant::now()).elapsed();
         self.progress.elapsed_seconds += elapsed.as_secs_f64();
@@ -92,7 +92,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The averages since the last step event.
-    pub fn log(&mut self, rate: f64) -> Result<(), TrainError> {
+    pub(super) fn log(&mut self, rate: f64) -> Result<(), TrainError> {
         if let Some(kind) = self.progress.meter.report(self.progress.images_seen, rate) {
             self.event(kind)?;
             self.files.iter_mut().for_each(|files| files.note.memory());
@@ -101,7 +101,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Lets the watcher score the weights of a checkpoint.
-    pub fn evaluate(&mut self, state: &TrainingState) -> Result<(), TrainError> {
+    pub(super) fn evaluate(&mut self, state: &TrainingState) -> Result<(), TrainError> {
         let step = self.progress.step;
         let values = self.watcher.evaluate(step, state.averaged()).map_err(TrainError::Evaluation)?;
         for CheckpointScore { metric, value, images } in values {
@@ -116,7 +116,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Saves a checkpoint; `due` ones are an event, those of a stopped run are not.
-    pub fn save(&mut self, state: TrainingState, due: bool) -> Result<(), TrainError> {
+    pub(super) fn save(&mut self, state: TrainingState, due: bool) -> Result<(), TrainError> {
         if self.files.is_none() {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Ends a run before its last step.
-    pub fn stopped(&mut self, signal: StopSignal) -> Result<TrainError, TrainError> {
+    pub(super) fn stopped(&mut self, signal: StopSignal) -> Result<TrainError, TrainError> {
         let step = self.progress.step;
         let checkpoint = self.wait()?;
         self.event(EventKind::Stopped { reason: signal.to_string(), checkpoint: checkpoint.clone() })?;
@@ -140,22 +140,22 @@ impl<'a> Recorder<'a> {
     }
 
     /// The newest checkpoint, after waiting for it.
-    pub fn wait(&mut self) -> Result<Option<String>, TrainError> {
+    pub(super) fn wait(&mut self) -> Result<Option<String>, TrainError> {
         match &mut self.files {
             Some(files) => files.saver.last_good(),
             None => Ok(None),
         }
     }
 
-    pub fn stop_requested(&self) -> Option<StopSignal> {
+    pub(super) fn stop_requested(&self) -> Option<StopSignal> {
         self.watcher.stop()
     }
 
-    pub fn warn(&mut self, message: String) -> Result<(), TrainError> {
+    pub(super) fn warn(&mut self, message: String) -> Result<(), TrainError> {
         self.event(EventKind::Warning { message })
     }
 
-    pub fn event(&mut self, kind: EventKind) -> Result<(), TrainError> {
+    pub(super) fn event(&mut self, kind: EventKind) -> Result<(), TrainError> {
         let event = Event { step: self.progress.step, kind };
         if let Some(files) = &mut self.files {
             files.events.write(&event)?;

@@ -20,7 +20,7 @@ pub(super) struct Existing {
 
 impl Existing {
     /// Removes what an earlier process left unfinished, and finds the checkpoint to continue from.
-    pub fn find(spec: &RunSpec, store: RunStore, watcher: &mut dyn Watcher) -> Result<Existing, TrainError> {
+    pub(super) fn find(spec: &RunSpec, store: RunStore, watcher: &mut dyn Watcher) -> Result<Existing, TrainError> {
         let RunStore { folder, lock } = store;
         let (identity, retention) = (spec.identity.clone(), spec.retention.clone());
         let checkpoints = Checkpoints::open(folder.fs(), &folder.checkpoints(), identity, retention)?;
@@ -39,7 +39,7 @@ impl Existing {
     }
 
     /// Checks that there is room for `state`, and goes on with its checkpoints.
-    pub fn saver(self, spec: &RunSpec, store: RunStore, state: &TrainingState) -> Result<Saver, TrainError> {
+    pub(super) fn saver(self, spec: &RunSpec, store: RunStore, state: &TrainingState) -> Result<Saver, TrainError> {
         self.checkpoints.preflight(state)?;
         let newest = self.newest.as_ref().map(|stored| stored.manifest().step);
         let scores = match (newest, &spec.best_by) {
@@ -54,12 +54,12 @@ impl Existing {
 
 impl Saver {
     /// The value of the deciding metric at a step.
-    pub fn score(&mut self, step: u64, value: f64) {
+    pub(super) fn score(&mut self, step: u64, value: f64) {
         self.scores.insert(step, value);
     }
 
     /// Hands a state over to be written.
-    pub fn save(&mut self, state: TrainingState, watcher: &mut dyn Watcher) -> Result<(), TrainError> {
+    pub(super) fn save(&mut self, state: TrainingState, watcher: &mut dyn Watcher) -> Result<(), TrainError> {
         self.newest = Some(folder_name(state.progress.step));
         if let Some(saved) = self.writer.save(Save { state, scores: self.scores.clone() })? {
             saved.warnings.iter().for_each(|warning| watcher.note(&warning.to_string()));
@@ -68,13 +68,13 @@ impl Saver {
     }
 
     /// Fails if the last save did; does not wait.
-    pub fn poll(&mut self) -> Result<(), TrainError> {
+    pub(super) fn poll(&mut self) -> Result<(), TrainError> {
         self.writer.poll()?;
         Ok(())
     }
 
     /// The newest checkpoint, after waiting for it.
-    pub fn last_good(&mut self) -> Result<Option<String>, TrainError> {
+    pub(super) fn last_good(&mut self) -> Result<Option<String>, TrainError> {
         self.writer.wait()?;
         Ok(self.newest.clone())
     }

@@ -13,14 +13,14 @@ pub(super) struct SessionNote<'a> {
 
 impl<'a> SessionNote<'a> {
     /// Notes that this process goes on from `from_step`.
-    pub fn begin(store: RunStore<'a>, device: &'a Device, from_step: u64) -> Result<SessionNote<'a>, RunError> {
+    pub(super) fn begin(store: RunStore<'a>, device: &'a Device, from_step: u64) -> Result<SessionNote<'a>, RunError> {
         let session = Session::now(&device.to_string(), rayon::current_num_threads(), from_step);
         store.folder.add_session(store.lock, session)?;
         Ok(SessionNote { store, device, most_used: 0 })
     }
 
     /// Writes down the memory in use on a GPU where it grew.
-    pub fn memory(&mut self) {
+    pub(super) fn memory(&mut self) {
         let Device::Cuda(session) = self.device else { return };
         let Ok((free, total)) = session.device.memory() else { return };
         let (used, total) = (total.saturating_sub(free) as u64, total as u64);

@@ -1,4 +1,4 @@
-//! What a training run is determined by, where it is kept, and who watches it.
+//! What a training run is determined by, and where it is kept.
 
 use super::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Identity, Retention, TrainingState};
@@ -8,12 +8,11 @@ use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::run::{Event, RunError, RunFolder, RunLock, StopSignal};
+use crate::run::{RunError, RunFolder, RunLock};
 use crate::sampler::{Sampler, Sampling};
 use softdiff_engine::Params;
 use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
-use std::error::Error;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -167,44 +166,3 @@ impl RunStore<'_> {
         self.folder.publish(self.lock, path, bytes)
     }
 }
-
-/// A metric of the weights at a checkpoint.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CheckpointScore {
-    /// Its name.
-    pub metric: String,
-    /// Its value.
-    pub value: f64,
-    /// On how many images.
-    pub images: u64,
-}
-
-/// Who watches a training run. Everything is optional.
-pub trait Watcher {
-    /// Something worth a line.
-    fn note(&mut self, _message: &str) {}
-
-    /// So many of so many steps are done; `loss` is that of the last one.
-    fn step(&mut self, _done: u64, _steps: u64, _loss: f64) {}
-
-    /// An event was written.
-    fn event(&mut self, _event: &Event) {}
-
-    /// Metrics of a checkpoint's averaged weights.
-    fn evaluate(
-        &mut self,
-        _step: u64,
-        _weights: &Params<f32>,
-    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
-        Ok(vec![])
-    }
-
-    /// Whether to stop, asked at every step.
-    fn stop(&self) -> Option<StopSignal> {
-        None
-    }
-}
-
-/// Watches nothing.
-pub struct Unwatched;
-impl Watcher for Unwatched {}

@@ -1,25 +1,19 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
-use super::{
-    CheckpointScore, Finished, OwnParts, PrepareProgress, PreparedRun, RunStore, ScoreError, Scorer, SelectionCost,
-    TrainError, Unwatched, Watcher, train,
-};
+use super::scored::{Scored, scorer};
+use super::{CustomParts, PrepareProgress, PreparedRun, RunStore, TrainError, Trained, Unwatched, Watcher, train};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
-use crate::inception::{Extractor, Inception, Preset};
-use crate::model::{Condition, Model};
 use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::recipe::{Recipe, RecipeError, Weights};
-use crate::run::{Event, RunFolder, StopSignal};
-use softdiff_engine::{Device, Params};
-use std::error::Error;
+use crate::recipe::{Recipe, RecipeError};
+use crate::run::RunFolder;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-/// What a training on images in memory does unless told otherwise: the recipe of a small network.
+/// The defaults of a training on images in memory.
 const IN_MEMORY: &str = "
 name = \"in-memory\"
 [data]
@@ -56,7 +50,7 @@ pub struct Training<'a> {
     sets: Vec<String>,
     objective: Option<Objective>,
     images: Option<Dataset>,
-    own: OwnParts,
+    custom: CustomParts,
     device: DeviceChoice,
     watcher: Option<&'a mut dyn Watcher>,
     progress: Option<&'a PrepareProgress<'a>>,
@@ -67,14 +61,6 @@ enum RecipeSource {
     Named(String),
     InMemory,
     Known(Box<Recipe>),
-}
-
-/// A finished training.
-pub struct Trained {
-    /// What was trained.
-    pub prepared: PreparedRun,
-    /// How far it got, with the weights.
-    pub finished: Finished,
 }
 
 /// Trains a built-in recipe, or that of a file, in `folder`, or continues what is there.
@@ -89,11 +75,11 @@ pub fn train_recipe(recipe: &str, folder: impl AsRef<FilePath>) -> Result<Traine
 }
 
 impl<'a> Training<'a> {
-    /// Images in memory and any path. Unless told otherwise: a small U-Net, the paper's objective and optimiser, 10,000
+    /// Images in memory and any path. By default: a small U-Net, the paper's objective and optimiser, 10,000
     /// steps of 64 images, and a prior that is fitted to the corrupted images where these are more than noise.
     pub fn new(images: Dataset, path: Path) -> Training<'a> {
-        let own = OwnParts { path: Some(path), ..OwnParts::default() };
-        Training { images: Some(images), own, ..Training::by(RecipeSource::InMemory) }
+        let custom = CustomParts { path: Some(path), ..CustomParts::default() };
+        Training { images: Some(images), custom, ..Training::by(RecipeSource::InMemory) }
     }
 
     /// A built-in recipe by its name, or a recipe file.
@@ -112,7 +98,7 @@ impl<'a> Training<'a> {
             sets: vec![],
             objective: None,
             images: None,
-            own: OwnParts::default(),
+            custom: CustomParts::default(),
             device: DeviceChoice::default(),
             watcher: None,
             progress: None,
@@ -132,9 +118,9 @@ impl<'a> Training<'a> {
         self
     }
 
-    /// A network of one's own.
+    /// A custom network.
     pub fn network(mut self, network: impl Network + 'static) -> Self {
-        self.own.network = Some(Arc::new(network));
+        self.custom.network = Some(Arc::new(network));
         self
     }
 
@@ -144,21 +130,21 @@ impl<'a> Training<'a> {
         self
     }
 
-    /// A loss of one's own; the network still predicts what [`Training::objective`] says.
+    /// A custom loss; the network still predicts what [`Training::objective`] says.
     pub fn loss(mut self, loss: impl Loss + 'static) -> Self {
-        self.own.objective = Some(Arc::new(loss));
+        self.custom.objective = Some(Arc::new(loss));
         self
     }
 
     /// How the network's output is read, where the objective does not say it.
     pub fn prediction(mut self, prediction: Prediction) -> Self {
-        self.own.prediction = Some(prediction);
+        self.custom.prediction = Some(prediction);
         self
     }
 
     /// Where sampling starts.
     pub fn prior(mut self, prior: Prior) -> Self {
-        self.own.prior = Some(prior);
+        self.custom.prior = Some(prior);
         self
     }
 
@@ -177,7 +163,7 @@ impl<'a> Training<'a> {
         self.set(format!("seed={seed}"))
     }
 
-    /// What to compute on: `"auto"` unless told otherwise.
+    /// What to compute on: by default `"auto"`.
     pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
         self.device = device.into();
         self
@@ -203,7 +189,7 @@ impl<'a> Training<'a> {
     /// Trains in a folder: events, previews and checkpoints are written there, and what is there is continued. One process
     /// at a time works on a folder.
     ///
-    /// A folder whose path, network and prediction are those of a recipe can be opened by [`Model::open`] and the command
+    /// A folder whose path, network and prediction are those of a recipe can be opened by [`crate::Model::open`] and the command
     /// line; another one is opened by running the same training again, which then goes on from its last checkpoint.
     pub fn run_in(self, folder: impl AsRef<FilePath>) -> Result<Trained, TrainError> {
         let folder = RunFolder::new(folder.as_ref());
@@ -241,115 +227,19 @@ impl<'a> Training<'a> {
     fn prepare_with(self, store: Option<RunStore>) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
         let mut recipe = self.recipe()?;
         recipe.objective = self.objective.unwrap_or(recipe.objective);
-        let Training { images, own, mut watcher, progress, .. } = self;
+        let Training { images, custom, mut watcher, progress, .. } = self;
         let progress = progress.unwrap_or(&|_, _, _, _| {});
         let mut unwatched = Unwatched;
-        let heard: &mut dyn Watcher = match &mut watcher {
+        let notes_to: &mut dyn Watcher = match &mut watcher {
             Some(watcher) => *watcher,
             None => &mut unwatched,
         };
         let prepared = match images {
-            Some(images) => PreparedRun::with_images(recipe, images, "images in memory", own, store, heard, progress)?,
-            None => PreparedRun::new(recipe, own, store, heard, progress)?,
+            Some(images) => {
+                PreparedRun::with_images(recipe, images, "images in memory", custom, store, notes_to, progress)?
+            }
+            None => PreparedRun::new(recipe, custom, store, notes_to, progress)?,
         };
         Ok((prepared, watcher))
-    }
-}
-
-impl Trained {
-    /// The trained model, with the weights that its recipe samples with.
-    pub fn model(&self) -> Model {
-        let PreparedRun { recipe, schedule, path, prior, network, prediction, is_described, .. } = &self.prepared;
-        let state = &self.finished.state;
-        let decays = &recipe.train.ema;
-        let average = match recipe.sample.weights {
-            Weights::Raw => None,
-            Weights::Ema(wanted) => decays.iter().position(|decay| *decay == wanted),
-            // An average made afterwards needs the checkpoints of a folder.
-            Weights::PostHoc(_) => (!decays.is_empty()).then_some(0),
-        };
-        let (params, weights) = match average {
-            Some(index) => (state.adam.ema[index].clone(), Weights::Ema(decays[index])),
-            None => (state.params.clone(), Weights::Raw),
-        };
-        Model {
-            name: recipe.name.clone(),
-            recipe: recipe.clone(),
-            path: path.clone(),
-            schedule: schedule.clone(),
-            prior: prior.clone(),
-            network: network.clone(),
-            prediction: prediction.clone(),
-            condition: Condition::Time,
-            params,
-            weights,
-            step: self.finished.step,
-            checkpoint: None,
-            is_described: *is_described,
-        }
-    }
-}
-
-/// What decides which checkpoint is best; none without the network that FID needs.
-fn scorer<'a>(
-    prepared: &'a PreparedRun,
-    device: &'a Device,
-    watcher: &mut dyn Watcher,
-) -> Result<Option<Scorer<'a>>, TrainError> {
-    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
-        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
-            let network = Inception::read(FilePath::new(&file)).map_err(ScoreError::from)?;
-            Some(Extractor::new(device, &network, Preset::PytorchFid))
-        }
-        _ => None,
-    };
-    match Scorer::new(prepared, device, network) {
-        Ok(scorer) => {
-            if let Some(cost) = SelectionCost::of(&prepared.recipe)? {
-                watcher.note(&cost.to_string());
-            }
-            Ok(Some(scorer))
-        }
-        Err(error @ ScoreError::NoNetwork) => {
-            watcher.note(&format!("no best checkpoint will be kept: {error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A watcher, and the score of each checkpoint besides what it measures itself.
-struct Scored<'a> {
-    watcher: &'a mut dyn Watcher,
-    scorer: Option<Scorer<'a>>,
-}
-
-impl Watcher for Scored<'_> {
-    fn note(&mut self, message: &str) {
-        self.watcher.note(message);
-    }
-
-    fn step(&mut self, done: u64, steps: u64, loss: f64) {
-        self.watcher.step(done, steps, loss);
-    }
-
-    fn event(&mut self, event: &Event) {
-        self.watcher.event(event);
-    }
-
-    fn evaluate(
-        &mut self,
-        step: u64,
-        weights: &Params<f32>,
-    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
-        let mut values = self.watcher.evaluate(step, weights)?;
-        if let Some(scorer) = &mut self.scorer {
-            values.push(scorer.score(weights)?);
-        }
-        Ok(values)
-    }
-
-    fn stop(&self) -> Option<StopSignal> {
-        self.watcher.stop()
     }
 }

@@ -176,3 +176,27 @@ impl GpuFlags {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        gpu: GpuFlags,
+    }
+
+    #[test]
+    fn the_benchmarks_run_the_papers_networks_and_recipes() {
+        let flags = |size: &str| Flags::parse_from(["bench", "--size", size, "--batch", "64"]).gpu;
+        assert_eq!(flags("32").network().unwrap(), UNetConfig::ncsnpp_cifar10());
+        assert_eq!(flags("64").network().unwrap(), UNetConfig::ncsnpp_celeba64());
+        let recipe = flags("32").recipe(&["train.recompute=true".into()]).unwrap();
+        assert_eq!((recipe.train.batch, recipe.train.recompute, recipe.data.mirror), (64, true, true));
+        // No images are measured for it.
+        let path = recipe.path(flags("32").shape(), None).unwrap();
+        assert_eq!((path.level(1.0).unwrap(), path.sigma(1.0)), (18.0, 0.1));
+    }
+}

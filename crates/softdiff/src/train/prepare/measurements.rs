@@ -24,7 +24,7 @@ pub(super) struct DataMeasurements<'a> {
 
 impl DataMeasurements<'_> {
     /// The levels of corruption, where the path has some that are measured; `words` name the images.
-    pub fn schedule(
+    pub(super) fn schedule(
         &self,
         words: &str,
         watcher: &mut dyn Watcher,
@@ -60,7 +60,12 @@ impl DataMeasurements<'_> {
     }
 
     /// p_1.
-    pub fn prior(&self, path: &Path, kind: &PriorSection, watcher: &mut dyn Watcher) -> Result<Prior, PrepareError> {
+    pub(super) fn prior(
+        &self,
+        path: &Path,
+        kind: &PriorSection,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Prior, PrepareError> {
         if let Some(store) = self.store
             && store.folder.prior().exists()
         {
@@ -86,7 +91,7 @@ impl DataMeasurements<'_> {
     }
 
     /// The spectrum of the images.
-    pub fn spectrum(&self) -> Result<Spectrum, PrepareError> {
+    pub(super) fn spectrum(&self) -> Result<Spectrum, PrepareError> {
         /// Enough for the variance of every frequency to be known within 3 %.
         const IMAGES: usize = 4096;
         if let Some(store) = self.store
@@ -104,7 +109,7 @@ impl DataMeasurements<'_> {
     }
 
     /// The losses to expect over time, for a balanced weight.
-    pub fn expected_loss(&self, path: &Path) -> Result<Vec<f64>, PrepareError> {
+    pub(super) fn expected_loss(&self, path: &Path) -> Result<Vec<f64>, PrepareError> {
         Ok(expected_loss(path, &self.spread(SPECTRUM_IMAGES))?)
     }
 

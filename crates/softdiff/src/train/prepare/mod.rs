@@ -6,7 +6,7 @@ mod measurements;
 
 pub use error::PrepareError;
 
-use super::spec::{Preview, RunSpec, RunStore, StartFrom, Watcher};
+use super::{Preview, RunSpec, RunStore, StartFrom, Watcher};
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::{Dataset, Source};
@@ -52,7 +52,7 @@ pub struct PreparedRun {
 
 /// Parts of a run that are given in memory, in place of what its recipe says.
 #[derive(Default)]
-pub struct OwnParts {
+pub struct CustomParts {
     /// The path.
     pub path: Option<Path>,
     /// p_1.
@@ -69,7 +69,7 @@ impl PreparedRun {
     /// Loads the images of the recipe, and makes the schedule and the prior, or reads those of the store back.
     pub fn new(
         recipe: Recipe,
-        own: OwnParts,
+        custom: CustomParts,
         store: Option<RunStore>,
         watcher: &mut dyn Watcher,
         progress: &PrepareProgress,
@@ -82,7 +82,7 @@ impl PreparedRun {
         let dataset = source.load(&recipe.data.load_options(), &loading)?;
         let name = source.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let words = format!("{} {name}", source.format());
-        PreparedRun::with_images(recipe, dataset, &words, own, store, watcher, progress)
+        PreparedRun::with_images(recipe, dataset, &words, custom, store, watcher, progress)
     }
 
     /// The same for images in memory, which `words` name in the schedule.
@@ -90,7 +90,7 @@ impl PreparedRun {
         recipe: Recipe,
         dataset: Dataset,
         words: &str,
-        own: OwnParts,
+        custom: CustomParts,
         store: Option<RunStore>,
         watcher: &mut dyn Watcher,
         progress: &PrepareProgress,
@@ -99,8 +99,8 @@ impl PreparedRun {
             return Err(PrepareError::NoImages);
         }
         let shape = Shape::new(dataset.height(), dataset.width(), dataset.channels());
-        let is_described = own.path.is_none() && own.network.is_none() && own.prediction.is_none();
-        let network = match own.network {
+        let is_described = custom.path.is_none() && custom.network.is_none() && custom.prediction.is_none();
+        let network = match custom.network {
             Some(network) => network,
             None => Arc::new(recipe.network(shape)?),
         };
@@ -109,7 +109,7 @@ impl PreparedRun {
         }
         let measured = DataMeasurements { recipe: &recipe, dataset: &dataset, shape, store };
         let mut hashed = identity::lasting(&recipe);
-        let (path, schedule, usual) = match own.path {
+        let (path, schedule, usual) = match custom.path {
             Some(path) => {
                 hashed += &identity::described(&path);
                 let usual = usual_prior(&path, dataset.len())?;
@@ -121,7 +121,7 @@ impl PreparedRun {
                 (recipe.path(shape, schedule.as_ref())?, schedule, recipe.prior.clone())
             }
         };
-        let prior = match own.prior {
+        let prior = match custom.prior {
             Some(prior) => prior,
             None => measured.prior(&path, &usual, watcher)?,
         };
@@ -129,7 +129,7 @@ impl PreparedRun {
             Weight::Balanced => Some(measured.expected_loss(&path)?),
             _ => None,
         };
-        let prediction = match (own.prediction, recipe.objective.precondition) {
+        let prediction = match (custom.prediction, recipe.objective.precondition) {
             (Some(prediction), _) => prediction,
             (None, Precondition::Wiener) => recipe.prediction(&path, Some(&measured.spectrum()?))?,
             (None, Precondition::None) => recipe.prediction(&path, None)?,
@@ -140,7 +140,7 @@ impl PreparedRun {
         }
         let knots = schedule.as_ref().map_or(String::new(), Schedule::to_json);
         let identity = Identity::of(hashed.as_bytes(), knots.as_bytes());
-        let objective = own.objective.unwrap_or_else(|| Arc::new(recipe.objective));
+        let objective = custom.objective.unwrap_or_else(|| Arc::new(recipe.objective));
         let path = Arc::new(path);
         Ok(PreparedRun {
             recipe,
@@ -195,7 +195,7 @@ impl PreparedRun {
     }
 }
 
-/// The prior for a path of one's own: noise where C_1 leaves less of an image than there is noise, else fitted.
+/// The prior for a custom path: noise where C_1 leaves less of an image than there is noise, else fitted.
 fn usual_prior(path: &Path, images: usize) -> Result<PriorSection, PathError> {
     /// As in recipes.
     const MODES: usize = 16;

@@ -1,0 +1,72 @@
+//! A watcher that scores every checkpoint by the metric of the recipe.
+
+use super::{CheckpointScore, PreparedRun, ScoreError, Scorer, SelectionCost, TrainError, Watcher};
+use crate::inception::{Extractor, Inception, Preset};
+use crate::run::{Event, StopSignal};
+use softdiff_engine::{Device, Params};
+use std::error::Error;
+use std::path::Path as FilePath;
+
+/// What decides which checkpoint is best; none without the network that FID needs.
+pub(super) fn scorer<'a>(
+    prepared: &'a PreparedRun,
+    device: &'a Device,
+    watcher: &mut dyn Watcher,
+) -> Result<Option<Scorer<'a>>, TrainError> {
+    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
+        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
+            let network = Inception::read(FilePath::new(&file)).map_err(ScoreError::from)?;
+            Some(Extractor::new(device, &network, Preset::PytorchFid))
+        }
+        _ => None,
+    };
+    match Scorer::new(prepared, device, network) {
+        Ok(scorer) => {
+            if let Some(cost) = SelectionCost::of(&prepared.recipe)? {
+                watcher.note(&cost.to_string());
+            }
+            Ok(Some(scorer))
+        }
+        Err(error @ ScoreError::NoNetwork) => {
+            watcher.note(&format!("no best checkpoint will be kept: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A watcher that adds the score of each checkpoint to what another one measures.
+pub(super) struct Scored<'a> {
+    pub watcher: &'a mut dyn Watcher,
+    pub scorer: Option<Scorer<'a>>,
+}
+
+impl Watcher for Scored<'_> {
+    fn note(&mut self, message: &str) {
+        self.watcher.note(message);
+    }
+
+    fn step(&mut self, done: u64, steps: u64, loss: f64) {
+        self.watcher.step(done, steps, loss);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.watcher.event(event);
+    }
+
+    fn evaluate(
+        &mut self,
+        step: u64,
+        weights: &Params<f32>,
+    ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
+        let mut values = self.watcher.evaluate(step, weights)?;
+        if let Some(scorer) = &mut self.scorer {
+            values.push(scorer.score(weights)?);
+        }
+        Ok(values)
+    }
+
+    fn stop(&self) -> Option<StopSignal> {
+        self.watcher.stop()
+    }
+}
