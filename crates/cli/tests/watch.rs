@@ -85,7 +85,7 @@ fn a_live_run_is_followed_until_it_is_over_or_one_has_seen_enough() {
     let shown = done(&["watch", run, "--once"]);
     assert!(shown.contains("memory") && shown.contains(&format!("process {}", std::process::id())), "{shown}");
     let memory = softdiff::run::DeviceMemory { used: 5 << 29, total: 16 << 30 };
-    folder.add_session(&lock, softdiff::run::Session::now("a GPU", 2, 0)).unwrap();
+    folder.add_session(&lock, softdiff::run::RunSession::now("a GPU", 2, 0)).unwrap();
     folder.amend_session(&lock, |session| session.device_memory = Some(memory)).unwrap();
     assert!(done(&["watch", run, "--once"]).contains("GPU 2.5 of 16.0 GiB"));
     std::fs::write(folder.events(), format!("{started}\n{step}\n")).unwrap();

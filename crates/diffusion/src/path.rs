@@ -330,7 +330,7 @@ fn check_time(t: f64) -> Result<f64, PathError> {
 mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary, ErasureOrder, Masking};
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     const SHAPE: Shape = Shape { height: 6, width: 6, channels: 2 };
 
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn every_path_starts_at_the_image_itself() {
         for (name, path) in every_path() {
-            let x = Stream::new(1, "image").normals(SHAPE.len());
+            let x = RandomStream::new(1, "image").normals(SHAPE.len());
             let start = path.at(0.0).unwrap().map.apply(SHAPE, &x).unwrap();
             assert!(x.iter().zip(&start).all(|(a, b)| (a - b).abs() < 1e-13), "{name}");
         }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn derivatives_of_every_path_equal_central_differences() {
-        let x = Stream::new(2, "image").normals(SHAPE.len());
+        let x = RandomStream::new(2, "image").normals(SHAPE.len());
         for (name, path) in every_path() {
             for t in [0.0537, 0.237, 0.511, 0.83, 0.971] {
                 let step = 1e-6;
@@ -425,7 +425,7 @@ mod tests {
     fn diffused_images_have_the_noise_of_their_time() {
         let (_, path) = every_path().swap_remove(4);
         let x0 = vec![0.5; 3 * SHAPE.len()];
-        let eta = Stream::new(3, "noise").normals(x0.len());
+        let eta = RandomStream::new(3, "noise").normals(x0.len());
         let xt = path.diffuse(&x0, 1.0, &eta).unwrap();
         assert!(xt.iter().zip(&eta).all(|(x, e)| (x - 0.5 - 50.0 * e).abs() < 1e-12));
         assert!(matches!(path.diffuse(&x0, 0.5, &eta[1..]), Err(PathError::Sizes { .. })));
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn centred_paths_are_those_of_score_sde_on_images_in_minus_one_to_one() {
         let x0: Vec<f64> = (0..SHAPE.len()).map(|i| i as f64 / 71.0).collect();
-        let eta = Stream::new(4, "noise").normals(x0.len());
+        let eta = RandomStream::new(4, "noise").normals(x0.len());
         for (name, path) in every_path().into_iter().filter(|(name, _)| name.starts_with("centred")) {
             for t in [0.0, 0.3, 1.0f64] {
                 let coefficient = -0.25 * t * t * (20.0 - 0.1) - 0.5 * t * 0.1;

@@ -12,22 +12,22 @@ fn word(key: u64, counter: u64) -> u64 {
 
 /// A stream of random numbers for one purpose.
 #[derive(Debug, Clone)]
-pub struct Stream {
+pub struct RandomStream {
     key: u64,
     counter: u64,
     spare: Option<f64>,
 }
 
-impl Stream {
+impl RandomStream {
     /// The stream of `seed` for `purpose`; different purposes share nothing.
     pub fn new(seed: u64, purpose: &str) -> Self {
-        Stream { key: word(seed, softdiff_engine::hash::of_bytes(purpose.as_bytes())), counter: 0, spare: None }
+        RandomStream { key: word(seed, softdiff_engine::hash::of_bytes(purpose.as_bytes())), counter: 0, spare: None }
     }
 
     /// Stream number `index` of `seed` for `purpose`: one sample's own, whatever batch it is drawn in.
     pub fn numbered(seed: u64, purpose: &str, index: usize) -> Self {
         let stream = Self::new(seed, purpose);
-        Stream { key: word(stream.key, index as u64), ..stream }
+        RandomStream { key: word(stream.key, index as u64), ..stream }
     }
 
     /// 64 random bits.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn normals_have_unit_variance_and_permutations_are_permutations() {
-        let mut stream = Stream::new(7, "test");
+        let mut stream = RandomStream::new(7, "test");
         let draws = stream.normals(40_000);
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
         let variance = draws.iter().map(|x| x * x).sum::<f64>() / draws.len() as f64;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn purposes_have_streams_of_their_own() {
-        assert_ne!(Stream::new(1, "a").bits(), Stream::new(1, "b").bits());
-        assert_eq!(Stream::new(1, "a").bits(), Stream::new(1, "a").bits());
+        assert_ne!(RandomStream::new(1, "a").bits(), RandomStream::new(1, "b").bits());
+        assert_eq!(RandomStream::new(1, "a").bits(), RandomStream::new(1, "a").bits());
     }
 }

@@ -169,12 +169,12 @@ fn channel_axes(shape: Shape, images: &[f64]) -> Result<Matrix, CorruptionError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     const SHAPE: Shape = Shape { height: 6, width: 6, channels: 3 };
 
     fn images() -> Vec<f64> {
-        Stream::new(1, "images").normals(40 * SHAPE.len()).iter().map(|v| 0.5 + 0.2 * v).collect()
+        RandomStream::new(1, "images").normals(40 * SHAPE.len()).iter().map(|v| 0.5 + 0.2 * v).collect()
     }
 
     #[test]

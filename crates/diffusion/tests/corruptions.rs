@@ -5,7 +5,7 @@ mod common;
 use softdiff_diffusion::corruption::*;
 use softdiff_diffusion::curve::{Curve, Interpolation};
 use softdiff_diffusion::linalg::Matrix;
-use softdiff_diffusion::random::Stream;
+use softdiff_diffusion::random::RandomStream;
 
 const SMALL: Shape = Shape { height: 8, width: 7, channels: 3 };
 
@@ -37,7 +37,7 @@ fn every_corruption() -> Vec<Box<dyn Corruption>> {
     for order in orders {
         list.push(Box::new(Masking::new(SMALL, order)));
     }
-    let mut stream = Stream::new(5, "custom");
+    let mut stream = RandomStream::new(5, "custom");
     let dense = Matrix::from_fn(SMALL.len(), SMALL.len(), |_, _| stream.normal() / 20.0);
     list.push(Box::new(Custom::new(SMALL, LinearMap::Dense(dense)).unwrap()));
     let kernel = convolution_matrix(&[0.1, 0.7, 0.2], 8, Boundary::Periodic);
@@ -77,7 +77,7 @@ fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
 
 #[test]
 fn apply_and_adjoint_are_adjoint_in_256_random_cases_at_every_level() {
-    let mut stream = Stream::new(1, "adjointness");
+    let mut stream = RandomStream::new(1, "adjointness");
     for corruption in every_corruption() {
         for level in levels_of(&*corruption, 8) {
             for map in [corruption.at(level).unwrap(), corruption.derivative(level).unwrap()] {
@@ -94,7 +94,7 @@ fn apply_and_adjoint_are_adjoint_in_256_random_cases_at_every_level() {
 
 #[test]
 fn every_corruption_is_linear() {
-    let mut stream = Stream::new(2, "linearity");
+    let mut stream = RandomStream::new(2, "linearity");
     for corruption in every_corruption() {
         for level in levels_of(&*corruption, 5) {
             let map = corruption.at(level).unwrap();
@@ -135,7 +135,7 @@ fn no_corruption_stretches_an_image_beyond_its_stated_bound() {
 
 #[test]
 fn the_fast_path_equals_the_dense_matrix() {
-    let mut stream = Stream::new(3, "dense");
+    let mut stream = RandomStream::new(3, "dense");
     for corruption in every_corruption() {
         for level in levels_of(&*corruption, 4) {
             for map in [corruption.at(level).unwrap(), corruption.derivative(level).unwrap()] {
@@ -151,7 +151,7 @@ fn the_fast_path_equals_the_dense_matrix() {
 
 #[test]
 fn derivatives_equal_central_differences_between_their_corners() {
-    let mut stream = Stream::new(4, "derivative");
+    let mut stream = RandomStream::new(4, "derivative");
     for corruption in every_corruption() {
         let Levels { clean, full } = corruption.levels();
         // An odd part of the range, away from the whole levels where pixelation and masks have corners.
@@ -193,7 +193,7 @@ fn whole_pixelation_levels_and_masks_absorb_one_another() {
 #[test]
 fn the_last_pixelation_is_the_mean_colour() {
     let map = Pixelation::new(SMALL).at(3.0).unwrap();
-    let x = Stream::new(6, "image").normals(SMALL.len());
+    let x = RandomStream::new(6, "image").normals(SMALL.len());
     let y = map.apply(SMALL, &x).unwrap();
     let mean: f64 = x.iter().step_by(3).sum::<f64>() / SMALL.pixels() as f64;
     assert!(y.iter().step_by(3).all(|v| (v - mean).abs() < 1e-14));
@@ -210,7 +210,7 @@ fn a_reflected_wide_blur_is_close_to_heat_dissipation() {
 #[test]
 fn a_batch_equals_its_images_one_by_one() {
     let map = blur_then_grey_then_mask().at(0.4).unwrap();
-    let batch = Stream::new(7, "batch").normals(5 * SMALL.len());
+    let batch = RandomStream::new(7, "batch").normals(5 * SMALL.len());
     let expected: Vec<f64> = batch.chunks(SMALL.len()).flat_map(|x| map.apply(SMALL, x).unwrap()).collect();
     assert_eq!(map.apply_batch(SMALL, &batch).unwrap(), expected);
 }
@@ -222,7 +222,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     use softdiff_diffusion::transport::squared_distances;
     let shape = Shape::new(16, 16, 3);
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
-    let images = Stream::new(8, "threads").normals(120 * shape.len());
+    let images = RandomStream::new(8, "threads").normals(120 * shape.len());
     let cloud = Matrix::from_vec(120, shape.len(), images.clone()).unwrap();
     let levels: Vec<f64> = (1..40).map(|k| 0.1 * k as f64).collect();
     let all = || {
@@ -302,7 +302,7 @@ fn the_norm_of_the_papers_last_blur_is_its_golden_eigenvalue_squared() {
 fn the_engine_applies_every_corruption_and_its_gradient_is_the_adjoint() {
     use softdiff_engine::cpu::CpuExecutor;
     use softdiff_engine::{Graph, Params, Plan};
-    let mut stream = Stream::new(11, "engine");
+    let mut stream = RandomStream::new(11, "engine");
     for corruption in every_corruption() {
         let levels = levels_of(&*corruption, 4);
         let at: Vec<LinearMap> = levels.iter().map(|&l| corruption.at(l).unwrap()).collect();

@@ -10,7 +10,7 @@ use softdiff_diffusion::curve::Interpolation;
 use softdiff_diffusion::linalg::{Matrix, SymmetricEigen};
 use softdiff_diffusion::path::Path;
 use softdiff_diffusion::prior::{Mixture, Prior, PriorError, Signal};
-use softdiff_diffusion::random::Stream;
+use softdiff_diffusion::random::RandomStream;
 use softdiff_engine::pixels::to_unit;
 
 fn path_of(corruption: Box<dyn Corruption>) -> Path {
@@ -113,7 +113,7 @@ fn a_prior_fitted_in_passes_over_bytes_is_that_of_all_values_at_once_to_the_last
     let (shape, plane) = (Shape::new(4, 5, 3), Shape::new(4, 5, 1));
     // More than a group of a mean (1,024), and no whole number of chunks (256).
     let count = 1100;
-    let mut stream = Stream::new(5, "bytes");
+    let mut stream = RandomStream::new(5, "bytes");
     let bytes: Vec<u8> = (0..count * shape.len()).map(|_| stream.below(256) as u8).collect();
     let images = to_unit(&bytes);
     let mean_of = |images: &[f64]| {

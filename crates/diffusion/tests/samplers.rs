@@ -6,7 +6,7 @@ use softdiff_diffusion::linalg::Matrix;
 use softdiff_diffusion::noise::{Alpha, Noise};
 use softdiff_diffusion::path::{LevelSchedule, Moment, Path};
 use softdiff_diffusion::prior::Prior;
-use softdiff_diffusion::random::Stream;
+use softdiff_diffusion::random::RandomStream;
 use softdiff_diffusion::sampler::*;
 
 /// Every sampler that works on any linear path, with its usual options.
@@ -163,7 +163,7 @@ fn the_samplers_are_their_algorithms_line_by_line() {
     let shape = Shape::new(6, 6, 1);
     let blur = Box::new(Blur::new(shape, Boundary::Zero, 4.0).unwrap());
     let path = Path::simultaneous(blur, vec![0.01, 1.0, 4.0], Interpolation::Linear).unwrap();
-    let mut stream = Stream::new(9, "line by line");
+    let mut stream = RandomStream::new(9, "line by line");
     let (x, eta) = (stream.normals(36), stream.normals(36));
     let denoiser = |x: &[f64], t: f64| Ok(x.iter().map(|x| (0.7 * x + t).sin()).collect::<Vec<f64>>());
     let [before, from, to] = [0.95, 0.8, 0.6].map(|t| path.at(t).unwrap());
@@ -245,8 +245,8 @@ fn langevin_corrections_keep_the_marginals_up_to_their_step() {
 fn momentum_with_identity_corruption_is_reverse_diffusion() {
     let shape = Shape::new(4, 4, 3);
     let path = Path::variance_exploding(shape, 0.01, 50.0).unwrap();
-    let mut stream = Stream::new(1, "reverse");
-    let mut prediction = |_: &[f64], t: f64| Ok(Stream::new((t * 1e6) as u64, "x0").normals(48));
+    let mut stream = RandomStream::new(1, "reverse");
+    let mut prediction = |_: &[f64], t: f64| Ok(RandomStream::new((t * 1e6) as u64, "x0").normals(48));
     for times in [[1.0, 0.99], [0.5, 0.4], [0.01, 0.0]] {
         let [from, to] = random_points(&path, times);
         let (x, eta) = (stream.normals(48), stream.normals(48));
@@ -269,7 +269,7 @@ fn churn_one_is_naive_and_churn_zero_is_the_flow_where_noise_is_constant() {
     let shape = Shape::new(6, 6, 1);
     let blur = Box::new(Blur::new(shape, Boundary::Zero, 4.0).unwrap());
     let path = Path::two_stage(blur, vec![0.01, 1.0, 4.0], Interpolation::Linear).unwrap();
-    let mut stream = Stream::new(2, "churn");
+    let mut stream = RandomStream::new(2, "churn");
     let (x, eta, x0) = (stream.normals(36), stream.normals(36), stream.normals(36));
     let mut prediction = |_: &[f64], _: f64| Ok(x0.clone());
     let [from, to] = random_points(&path, [0.9, 0.7]);
@@ -336,7 +336,7 @@ fn flow_likelihoods_of_gaussians_are_exact_and_hutchinsons_are_close() {
     let shape = Shape::new(2, 2, 1);
     let blur = Box::new(Blur::new(shape, Boundary::Reflect, 1.5).unwrap());
     let path = Path::simultaneous(blur, vec![0.01, 0.7, 1.5], Interpolation::MonotoneCubic).unwrap();
-    let mut stream = Stream::new(4, "likelihood");
+    let mut stream = RandomStream::new(4, "likelihood");
     let a = Matrix::from_fn(4, 4, |_, _| stream.normal());
     let covariance = a.times_transposed(&a).combined(0.1, &Matrix::identity(4), 0.2);
     let part = GaussianPart { weight: 1.0, mean: vec![0.3, -0.2, 0.1, 0.4], covariance };
@@ -362,7 +362,7 @@ fn an_image_does_not_depend_on_its_company() {
     let path = Path::variance_preserving(shape, Alpha::COSINE).unwrap();
     let mut oracle = Oracle::gaussian(&path, vec![0.1; 4], &[0.5, 0.4, 0.3, 0.2]).unwrap();
     let sampling = Sampling { times: vec![0.99, 0.7, 0.4, 0.2, 0.0], ending: Ending::Denoised };
-    let x1 = Stream::new(5, "start").normals(12);
+    let x1 = RandomStream::new(5, "start").normals(12);
     for sampler in general().into_iter().chain(special()) {
         let mut run =
             |x: &[f64], seeds: &[u64]| sample(&path, &*sampler, &mut oracle, x.to_vec(), seeds, &sampling).unwrap();

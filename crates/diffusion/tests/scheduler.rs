@@ -76,7 +76,7 @@ fn small_pictures() -> (Shape, Vec<f64>) {
     (shape, values)
 }
 
-fn request(metric: Metric, method: Method) -> Request {
+fn request(metric: TransportMetric, method: Method) -> Request {
     Request {
         source: "golden pictures, averaged to 8x8".into(),
         candidates: log_spaced(0.01, 0.2, 5.0, 64).unwrap(),
@@ -97,7 +97,7 @@ const SHORTEST: Method = Method::ShortestPath { max_hop: 0.0 };
 fn a_schedule_records_its_origin_and_survives_its_file() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
-    let schedule = plan(&blur, &pictures, &request(Metric::Paired, SHORTEST), &|_, _| {}).unwrap();
+    let schedule = plan(&blur, &pictures, &request(TransportMetric::Paired, SHORTEST), &|_, _| {}).unwrap();
     assert_eq!((schedule.knots.len(), schedule.hops.len()), (12, 11));
     assert_eq!((schedule.knots[0], schedule.knots[11]), (0.01, 5.0));
     let Method::ShortestPath { max_hop, .. } = schedule.method else { panic!("{:?}", schedule.method) };
@@ -119,7 +119,7 @@ fn a_schedule_records_its_origin_and_survives_its_file() {
 fn the_schedule_of_bytes_is_that_of_their_values_and_has_the_same_hash() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
-    let (bytes, wanted) = (from_unit(&pictures), request(Metric::Paired, SHORTEST));
+    let (bytes, wanted) = (from_unit(&pictures), request(TransportMetric::Paired, SHORTEST));
     let schedule = plan(&blur, &bytes, &wanted, &|_, _| {}).unwrap();
     let values = to_unit(&bytes);
     assert_eq!(schedule, plan(&blur, &values, &wanted, &|_, _| {}).unwrap());
@@ -130,7 +130,8 @@ fn the_schedule_of_bytes_is_that_of_their_values_and_has_the_same_hash() {
 fn the_shortest_path_and_equal_arc_length_nearly_agree() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
-    let fine = Request { candidates: log_spaced(0.01, 0.2, 5.0, 400).unwrap(), ..request(Metric::Paired, SHORTEST) };
+    let fine =
+        Request { candidates: log_spaced(0.01, 0.2, 5.0, 400).unwrap(), ..request(TransportMetric::Paired, SHORTEST) };
     let schedule = plan(&blur, &pictures, &fine, &|_, _| {}).unwrap();
     // In distance, not in levels: where blur does almost nothing yet, levels far apart are close.
     let mean = schedule.hops.iter().sum::<f64>() / schedule.hops.len() as f64;
@@ -147,19 +148,19 @@ fn every_metric_and_method_yields_a_schedule_from_clean_to_full() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Reflect, 5.0).unwrap();
     let metrics = [
-        Metric::Exact,
-        Metric::Sinkhorn { entropy: 0.5 },
-        Metric::SinkhornDivergence { entropy: 0.5 },
-        Metric::Sliced { directions: 20, seed: 1 },
-        Metric::Bures,
-        Metric::Mmd { bandwidth: 2.0 },
+        TransportMetric::Exact,
+        TransportMetric::Sinkhorn { entropy: 0.5 },
+        TransportMetric::SinkhornDivergence { entropy: 0.5 },
+        TransportMetric::Sliced { directions: 20, seed: 1 },
+        TransportMetric::Bures,
+        TransportMetric::Mmd { bandwidth: 2.0 },
     ];
     let pace = VarianceExploding { smallest: 0.01, largest: 50.0 };
     let methods = [Method::EqualArcLength, Method::MseMatched { pace, sigma: 0.01 }];
     let requests = metrics
         .map(|metric| request(metric, SHORTEST))
         .into_iter()
-        .chain(methods.map(|method| request(Metric::Paired, method)));
+        .chain(methods.map(|method| request(TransportMetric::Paired, method)));
     for request in requests {
         let quick = Request {
             candidates: log_spaced(0.01, 0.3, 5.0, 16).unwrap(),
@@ -183,9 +184,9 @@ fn matched_errors_grow_with_time_as_those_of_ve_whatever_the_metric_and_the_nois
     let pace = VarianceExploding { smallest: 0.01, largest: 2.0 };
     let throughout = Timing { noise: Noise::Geometric { smallest: 0.01, largest: 0.1, until: 1.0 }, start: 0.18 };
     for (timing, metric) in [
-        (Timing::PAPER, Metric::Paired),
-        (Timing::PAPER, Metric::Mmd { bandwidth: 2.0 }),
-        (throughout, Metric::Sliced { directions: 20, seed: 1 }),
+        (Timing::PAPER, TransportMetric::Paired),
+        (Timing::PAPER, TransportMetric::Mmd { bandwidth: 2.0 }),
+        (throughout, TransportMetric::Sliced { directions: 20, seed: 1 }),
     ] {
         let method = Method::MseMatched { pace, sigma: timing.noise.sigma(1.0) };
         let (candidates, knots) = (log_spaced(0.01, 0.05, 5.0, 200).unwrap(), 256);
@@ -230,7 +231,7 @@ fn levels_and_noise_chosen_together_have_just_the_knots_asked_for_and_nearly_eve
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
     let method = Method::Joint { max_hop: 0.0, smallest: 0.01, largest: 0.1, noise_levels: 20 };
-    let schedule = plan(&blur, &pictures, &request(Metric::Paired, method), &|_, _| {}).unwrap();
+    let schedule = plan(&blur, &pictures, &request(TransportMetric::Paired, method), &|_, _| {}).unwrap();
     let sigmas = schedule.sigmas.clone().unwrap();
     assert_eq!((schedule.knots.len(), sigmas.len(), schedule.hops.len()), (12, 12, 11));
     assert_eq!((schedule.knots[0], schedule.knots[11], sigmas[0], sigmas[11]), (0.01, 5.0, 0.01, 0.1));
@@ -238,7 +239,7 @@ fn levels_and_noise_chosen_together_have_just_the_knots_asked_for_and_nearly_eve
     // Each hop is what the images and their noise move, images and noise being the same at both ends.
     let images = 48.0;
     let chosen: Vec<f64> = {
-        let mut order = softdiff_diffusion::random::Stream::new(7, "images of a schedule").permutation(128);
+        let mut order = softdiff_diffusion::random::RandomStream::new(7, "images of a schedule").permutation(128);
         order.truncate(48);
         order.sort_unstable();
         order.iter().flat_map(|&i| pictures[i * shape.len()..(i + 1) * shape.len()].to_vec()).collect()
@@ -267,7 +268,7 @@ fn schedules_of_earlier_versions_still_load_with_the_same_hash() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
     let method = Method::MseMatched { pace: VarianceExploding { smallest: 0.01, largest: 50.0 }, sigma: 0.1 };
-    let schedule = plan(&blur, &pictures, &request(Metric::Paired, method), &|_, _| {}).unwrap();
+    let schedule = plan(&blur, &pictures, &request(TransportMetric::Paired, method), &|_, _| {}).unwrap();
     let mut before: serde_json::Value = serde_json::from_str(&schedule.to_json()).unwrap();
     before.as_object_mut().unwrap().remove("timing").unwrap();
     assert!(before.get("sigmas").is_none());
@@ -281,12 +282,12 @@ fn files_that_are_no_schedules_say_why() {
     assert!(Schedule::from_json(b"{}").unwrap_err().contains("missing field"));
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
-    let mut schedule = plan(&blur, &pictures, &request(Metric::Paired, SHORTEST), &|_, _| {}).unwrap();
+    let mut schedule = plan(&blur, &pictures, &request(TransportMetric::Paired, SHORTEST), &|_, _| {}).unwrap();
     schedule.format = "softdiff-schedule/0".into();
     assert!(Schedule::from_json(schedule.to_json().as_bytes()).unwrap_err().contains("make the schedule anew"));
     let missing = Schedule::read(std::path::Path::new("no/such.json")).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.json: "));
-    let few = Request { images: 1000, ..request(Metric::Paired, SHORTEST) };
+    let few = Request { images: 1000, ..request(TransportMetric::Paired, SHORTEST) };
     assert!(matches!(plan(&blur, &pictures, &few, &|_, _| {}), Err(ScheduleError::Images { found: 128, .. })));
 }
 

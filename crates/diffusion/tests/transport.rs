@@ -168,8 +168,8 @@ fn cases_that_other_libraries_gave_up_after_forty_thousand_iterations_converge()
 
 #[test]
 fn gaussian_samples_lie_at_the_closed_form_within_two_percent() {
-    use softdiff_diffusion::random::Stream;
-    let mut stream = Stream::new(1, "gaussians");
+    use softdiff_diffusion::random::RandomStream;
+    let mut stream = RandomStream::new(1, "gaussians");
     let n = 4000;
     let x = Matrix::from_fn(n, 3, |_, _| stream.normal());
     let y = Matrix::from_fn(n, 3, |_, j| 2.0 + [1.0, 2.0, 0.5][j] * stream.normal());

@@ -4,7 +4,7 @@ mod run_support;
 
 use run_support::failing_fs::{EFBIG, EIO, ENOSPC, FailingFs};
 use run_support::{checkpoints, checkpoints_on, folder, identity, keep, newest, optimiser, state, template};
-use softdiff::checkpoint::{Better, CheckpointError, Checkpoints, Identity, Retention, Save, Writer};
+use softdiff::checkpoint::{Better, CheckpointError, CheckpointWriter, Checkpoints, Identity, Retention, Save};
 use softdiff::engine::rng::philox;
 use softdiff::hint::Hint;
 use softdiff::run::RunLock;
@@ -308,7 +308,7 @@ fn values_that_are_not_finite_are_not_saved() {
 #[test]
 fn the_writer_saves_in_the_background_and_a_second_save_waits_for_the_first() {
     let all = checkpoints(&folder("ckpt_writer"), 2);
-    let mut writer = Writer::new(all.clone()).unwrap();
+    let mut writer = CheckpointWriter::new(all.clone()).unwrap();
     for step in 1..=10 {
         let before = writer.save(Save { state: state(WIDTH, step), scores: BTreeMap::new() }).unwrap();
         assert_eq!(before.map(|saved| saved.checkpoint.manifest().step), (step > 1).then_some(step - 1));
@@ -321,7 +321,7 @@ fn the_writer_saves_in_the_background_and_a_second_save_waits_for_the_first() {
 
 #[test]
 fn the_writer_reports_an_error_at_the_next_call_and_goes_on() {
-    type Ask = fn(&mut Writer) -> Result<Option<softdiff::checkpoint::Saved>, CheckpointError>;
+    type Ask = fn(&mut CheckpointWriter) -> Result<Option<softdiff::checkpoint::Saved>, CheckpointError>;
     let again: Ask = |writer| writer.save(Save { state: state(WIDTH, 2), scores: BTreeMap::new() });
     let wait: Ask = |writer| writer.wait();
     let poll: Ask = |writer| {
@@ -336,7 +336,7 @@ fn the_writer_reports_an_error_at_the_next_call_and_goes_on() {
         let root = folder("ckpt_writer_error");
         // The sixth call is in the middle of the first file.
         let all = checkpoints_on(Arc::new(FailingFs::new(6, ENOSPC, false)), &root, 2);
-        let mut writer = Writer::new(all.clone()).unwrap();
+        let mut writer = CheckpointWriter::new(all.clone()).unwrap();
         assert!(writer.save(Save { state: state(WIDTH, 1), scores: BTreeMap::new() }).unwrap().is_none());
         let error = ask(&mut writer).unwrap_err();
         assert!(matches!(&error, CheckpointError::Io { source, .. } if source.raw_os_error() == Some(ENOSPC)));

@@ -12,7 +12,7 @@ use softdiff::network::UNetConfig;
 use softdiff::noise::Noise;
 use softdiff::objective::{Objective, Prediction};
 use softdiff::path::{LevelSchedule, Path};
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::sampler::Denoiser;
 use softdiff::train::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TableError};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn in_training(path: &Path, times: &[f64], images: &[f64]) -> Vec<f32> {
 
 /// Times as they are drawn, exact in single precision.
 fn drawn(count: usize) -> Vec<f64> {
-    let mut stream = Stream::new(4, "times");
+    let mut stream = RandomStream::new(4, "times");
     (0..count).map(|_| f64::from(stream.uniform() as f32)).collect()
 }
 
@@ -99,7 +99,7 @@ fn a_mask_after_a_blur_keeps_its_edges() {
 #[test]
 fn matrices_and_kernels_of_ones_own_are_exact_at_every_time_at_32x32x3() {
     let shape = Shape::new(32, 32, 3);
-    let mut stream = Stream::new(6, "own");
+    let mut stream = RandomStream::new(6, "own");
     // Far from separable: every pixel goes somewhere else.
     let order = stream.permutation(shape.len());
     let dense = Matrix::from_fn(shape.len(), shape.len(), |i, j| if order[i] == j { 0.9 } else { 1e-4 });
@@ -139,7 +139,7 @@ fn any_weights(graph: &Graph) -> Params<f32> {
     let mut params = Params::zeros(graph);
     for (index, spec) in params.specs().to_vec().iter().enumerate() {
         let count: usize = spec.shape.iter().product();
-        let values = Stream::numbered(3, "weights", index).normals(count);
+        let values = RandomStream::numbered(3, "weights", index).normals(count);
         let values: Vec<f32> = values.iter().map(|v| (0.3 * v) as f32).collect();
         params.set(&spec.name, &spec.shape, &values).unwrap();
     }
@@ -154,7 +154,7 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
     let config = UNetConfig { mask_channel: true, ..UNetConfig::small(8, 1, 8, &[1, 2]) };
     let (graph, net) = config.graph(1).unwrap();
     let params = any_weights(&graph);
-    let mut stream = Stream::new(9, "mask channel");
+    let mut stream = RandomStream::new(9, "mask channel");
     let (t, x0, z) = (0.6, stream.normals(shape.len()), stream.normals(shape.len()));
     let softdiff::path::Moment { map, sigma, .. } = path.at(t).unwrap();
     let xt = path.diffuse(&x0, t, &z).unwrap();

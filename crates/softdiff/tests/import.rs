@@ -5,7 +5,7 @@ use safetensors::SafeTensors;
 use serde_json::Value;
 use softdiff::engine::Precision;
 use softdiff::engine::{Device, Params};
-use softdiff::import::score_sde::{NoiseLevels, Tensor};
+use softdiff::import::score_sde::{NoiseLevels, OfficialTensor};
 use softdiff::import::{ScoreSdeCheckpoint, write_safetensors};
 use softdiff::model::Model;
 use softdiff::network::{Correspondence, UNetConfig};
@@ -28,7 +28,7 @@ fn tiny() -> ScoreSdeCheckpoint {
     ScoreSdeCheckpoint::read(golden("tiny.pth")).unwrap()
 }
 
-fn crc(tensor: &Tensor) -> u64 {
+fn crc(tensor: &OfficialTensor) -> u64 {
     assert_eq!(tensor.data.len(), tensor.shape.iter().product::<usize>());
     forge::crc32(&tensor.data.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>()).into()
 }
@@ -150,11 +150,13 @@ fn a_positional_ve_network_is_told_the_index_of_the_noise_level_as_officially() 
         Some((shape, values))
     };
     Correspondence::load_all(&net.correspondence, &mut ours, &find).unwrap();
-    let tensors: Vec<(String, Tensor)> = ours
+    let tensors: Vec<(String, OfficialTensor)> = ours
         .specs()
         .iter()
         .enumerate()
-        .map(|(i, spec)| (spec.name.clone(), Tensor { shape: spec.shape.to_vec(), data: ours.value(i).to_vec() }))
+        .map(|(i, spec)| {
+            (spec.name.clone(), OfficialTensor { shape: spec.shape.to_vec(), data: ours.value(i).to_vec() })
+        })
         .collect();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tiny-positional.safetensors");
     let write = |facts: &[(&str, String)]| {
@@ -200,9 +202,9 @@ fn golden_input() -> Vec<f64> {
 fn files_of_diffusers_and_edm_are_named() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("foreign");
     std::fs::create_dir_all(&folder).unwrap();
-    let tensor = || Tensor { shape: vec![1], data: vec![0.0] };
+    let tensor = || OfficialTensor { shape: vec![1], data: vec![0.0] };
     let names = ["conv_in.weight", "time_embedding.linear_1.weight", "down_blocks.0.resnets.0.conv1.weight"];
-    let tensors: Vec<(String, Tensor)> = names.iter().map(|name| ((*name).to_owned(), tensor())).collect();
+    let tensors: Vec<(String, OfficialTensor)> = names.iter().map(|name| ((*name).to_owned(), tensor())).collect();
     let diffusers = folder.join("diffusion_pytorch_model.safetensors");
     write_safetensors(&mut std::fs::File::create(&diffusers).unwrap(), &tensors, &BTreeMap::new()).unwrap();
     // pickle.dumps({"ema": object of torch_utils.persistence}), protocol 4, its beginning.

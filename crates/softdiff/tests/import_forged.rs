@@ -4,7 +4,7 @@ use forge::checkpoint::{BIAS, Checkpoint, W, WEIGHT};
 use forge::pickle::{call, float, named, numpy_scalar, tensor};
 use forge::zip::{End, Zip64, write_with_end};
 use softdiff::import::ScoreSdeCheckpoint;
-use softdiff::import::score_sde::Tensor;
+use softdiff::import::score_sde::OfficialTensor;
 
 mod forge;
 
@@ -12,7 +12,7 @@ fn read(checkpoint: &Checkpoint) -> ScoreSdeCheckpoint {
     ScoreSdeCheckpoint::from_bytes(&checkpoint.write()).unwrap()
 }
 
-fn weight(checkpoint: &ScoreSdeCheckpoint) -> &Tensor {
+fn weight(checkpoint: &ScoreSdeCheckpoint) -> &OfficialTensor {
     &checkpoint.model[1].1
 }
 
@@ -24,7 +24,7 @@ fn an_old_checkpoint_reads_in_full() {
     assert_eq!(read.sigmas.unwrap(), [50.0, 0.01]);
     let adam = read.adam.unwrap();
     assert_eq!((adam.lr, adam.moments[0].step), (2e-4, 7));
-    assert_eq!(adam.moments[1].second, Tensor { shape: vec![2], data: vec![0.4; 2] });
+    assert_eq!(adam.moments[1].second, OfficialTensor { shape: vec![2], data: vec![0.4; 2] });
 }
 
 #[test]

@@ -9,7 +9,7 @@ use softdiff::noise::Alpha;
 use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::{Prior, Signal};
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::recipe::{Recipe, Weights};
 use softdiff::sampler::{GaussianPart, Oracle};
 use std::f64::consts::{LN_2, TAU};
@@ -44,7 +44,7 @@ fn with_noise(covariance: &Matrix, sigma: f64) -> Matrix {
 fn the_density_of_every_prior_is_the_dense_one() {
     let path = heat();
     let oracle = Oracle::new(&path, vec![part()]).unwrap();
-    let images: Vec<f64> = (0..200).flat_map(|i| oracle.draw(&mut Stream::numbered(1, "images", i))).collect();
+    let images: Vec<f64> = (0..200).flat_map(|i| oracle.draw(&mut RandomStream::numbered(1, "images", i))).collect();
     let x = [0.7, 0.2, 0.5, 0.9];
     let sigma = path.sigma(1.0);
     let close = |found: f64, expected: f64, what: &str| {
@@ -105,7 +105,8 @@ fn bits_per_dimension_of_gaussian_images_are_those_of_their_density() {
     let vp = Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap().centred();
     for (path, again) in [(heat(), heat()), (vp, Path::variance_preserving(SHAPE, Alpha::LINEAR).unwrap().centred())] {
         let oracle = Oracle::new(&again, vec![part()]).unwrap();
-        let images: Vec<f64> = (0..40_000).flat_map(|i| oracle.draw(&mut Stream::numbered(2, "images", i))).collect();
+        let images: Vec<f64> =
+            (0..40_000).flat_map(|i| oracle.draw(&mut RandomStream::numbered(2, "images", i))).collect();
         // Noise alone is the whole of p_1 on the one path; on the other, what is left of the images is fitted.
         let prior = if path.centre() > 0.0 { Prior::noise(&path) } else { Prior::fitted(&path, &images, 4, 1, 0) };
         let model = model(path, prior.unwrap());

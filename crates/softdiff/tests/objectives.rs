@@ -11,7 +11,7 @@ use softdiff::noise::Alpha;
 use softdiff::noise::Noise as PathNoise;
 use softdiff::objective::*;
 use softdiff::path::{LevelSchedule, Path};
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::sampler::{Denoiser, GaussianPart, Oracle};
 use softdiff::train::{PathTable, StepLoss, StepNoise, StepSpec};
 
@@ -55,7 +55,7 @@ fn every_objective() -> Vec<Objective> {
 #[test]
 fn the_engine_computes_every_objective_and_its_gradient() {
     const N: usize = 4;
-    let mut stream = Stream::new(1, "objectives");
+    let mut stream = RandomStream::new(1, "objectives");
     for path in paths() {
         // All of them rows of the table, where it is exact.
         let (times, earlier) = ([0.05, 0.3, 0.6, 0.95], [0.0, 0.1, 0.5, 0.9]);
@@ -103,7 +103,7 @@ fn the_engine_computes_every_objective_and_its_gradient() {
                 let found = run.get(losses).unwrap()[i];
                 assert!((found - expected).abs() < 1e-12 * expected, "{objective:?}: {found} not {expected}");
                 // The loss is quadratic in the output: a central difference has rounding errors only.
-                let direction = Stream::new(9, "direction").normals(SHAPE.len());
+                let direction = RandomStream::new(9, "direction").normals(SHAPE.len());
                 let shifted = |size: f64| -> Vec<f64> {
                     output[part.clone()].iter().zip(&direction).map(|(o, d)| o + size * d).collect()
                 };
@@ -120,7 +120,7 @@ fn the_engine_computes_every_objective_and_its_gradient() {
 
 #[test]
 fn denoising_score_matching_is_the_soft_loss_without_corruption() {
-    let mut stream = Stream::new(2, "dsm");
+    let mut stream = RandomStream::new(2, "dsm");
     for sigma in [0.01, 0.3, 20.0] {
         let [x0, eta, output] = [0, 1, 2].map(|_| stream.normals(SHAPE.len()));
         let xt: Vec<f64> = x0.iter().zip(&eta).map(|(x, e)| x + sigma * e).collect();
@@ -137,7 +137,7 @@ fn denoising_score_matching_is_the_soft_loss_without_corruption() {
 
 #[test]
 fn the_soft_loss_with_the_score_of_equation_8_is_denoising_score_matching_for_any_corruption() {
-    let mut stream = Stream::new(3, "equation 8");
+    let mut stream = RandomStream::new(3, "equation 8");
     for path in paths() {
         let moment = path.at(0.7).unwrap();
         let [x0, eta, output] = [0, 1, 2].map(|_| stream.normals(SHAPE.len()));
@@ -159,7 +159,7 @@ fn noise_prediction_is_the_soft_loss_of_its_own_image_for_vp() {
     let path = Path::variance_preserving(SHAPE, Alpha::COSINE).unwrap();
     let moment = path.at(0.4).unwrap();
     let alpha = moment.map.apply(SHAPE, &[1.0; 75]).unwrap()[0];
-    let mut stream = Stream::new(4, "noise");
+    let mut stream = RandomStream::new(4, "noise");
     let [x0, eta, output] = [0, 1, 2].map(|_| stream.normals(SHAPE.len()));
     let xt = path.diffuse(&x0, 0.4, &eta).unwrap();
     let (map, sigma) = (&moment.map, moment.sigma);
@@ -174,7 +174,7 @@ fn noise_prediction_is_the_soft_loss_of_its_own_image_for_vp() {
 
 #[test]
 fn the_soft_loss_is_bounded_by_the_clean_loss_on_1000_random_batches() {
-    let mut stream = Stream::new(5, "bound");
+    let mut stream = RandomStream::new(5, "bound");
     let paths = paths();
     for _ in 0..1000 {
         let path = &paths[stream.below(paths.len())];
@@ -204,7 +204,7 @@ fn guesses() -> [Score; 3] {
 fn theorem_3_1_the_two_objectives_differ_by_a_constant() {
     let c = Matrix::from_vec(2, 2, vec![0.8, 0.3, -0.1, 0.5]).unwrap();
     let sigma = 0.3;
-    let mut stream = Stream::new(6, "theorem");
+    let mut stream = RandomStream::new(6, "theorem");
     // 24 draws of each part of the mixture, with equal weights.
     let mut centres = Vec::new();
     for mean in [[-1.0, 0.5], [0.8, -0.4]] {
@@ -257,7 +257,7 @@ fn a_table_is_exact_at_its_rows_and_close_between_them() {
         let moment = table.moment(&mut g, t).unwrap();
         let y = moment.apply(&mut g, x).unwrap();
         let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[y, moment.sigma]).unwrap());
-        let images = Stream::new(7, "table").normals(3 * SHAPE.len());
+        let images = RandomStream::new(7, "table").normals(3 * SHAPE.len());
         run.set("x", &images).unwrap();
         for (times, margin) in [([0.0, 0.25, 1.0], 1e-12), ([0.111, 0.5013, 0.83], 2e-3)] {
             run.set("t", &times).unwrap();
@@ -279,7 +279,7 @@ fn a_table_is_exact_at_its_rows_and_close_between_them() {
 fn a_whole_step_has_the_loss_of_the_plain_functions() {
     const N: usize = 3;
     let objective = Objective { kind: Kind::LookAhead { farthest: 0.2 }, ..Objective::PAPER };
-    let mut stream = Stream::new(8, "step");
+    let mut stream = RandomStream::new(8, "step");
     for path in paths() {
         let (times, ahead) = ([0.1, 0.5, 0.9], [0.9, 0.3, 0.5]);
         let earlier: Vec<f64> = times.iter().zip(ahead).map(|(t, u)| f64::max(t - 0.2 * u, 0.0)).collect();
@@ -358,7 +358,7 @@ fn the_expected_loss_is_that_of_the_exact_denoiser_of_gaussian_images() {
     const N: usize = 4000;
     let covariance = cosine_covariance();
     let factor = Cholesky::new(&covariance).unwrap();
-    let mut stream = Stream::new(4, "gaussian images");
+    let mut stream = RandomStream::new(4, "gaussian images");
     let x0: Vec<f64> = (0..N).flat_map(|_| factor.lower().times_vector(&stream.normals(SHAPE.len()))).collect();
     let head = Head { parametrisation: Parametrisation::Clean, scale: OutputScale::One };
     let objective = Objective { head, ..Objective::PAPER };
@@ -406,7 +406,7 @@ fn a_balanced_step_divides_by_the_expected_loss() {
         let mut g = Graph::new();
         let step = StepLoss::emit(&mut g, &setting, |g, xt, _| g.scale(xt, 0.5)).unwrap();
         let mut run = CpuExecutor::<f64>::new(Plan::new(&g, &[step.losses]).unwrap());
-        let mut stream = Stream::new(5, "balanced");
+        let mut stream = RandomStream::new(5, "balanced");
         for name in ["x0", "z"] {
             run.set(name, &stream.normals(2 * SHAPE.len())).unwrap();
         }
@@ -423,7 +423,7 @@ fn a_balanced_step_divides_by_the_expected_loss() {
 fn a_mixture_runs_from_the_soft_to_the_clean_loss() {
     let path = &paths()[0];
     let moment = path.at(0.6).unwrap();
-    let mut stream = Stream::new(6, "mixture");
+    let mut stream = RandomStream::new(6, "mixture");
     let [x0, eta, output] = [0, 1, 2].map(|_| stream.normals(SHAPE.len()));
     let xt = path.diffuse(&x0, 0.6, &eta).unwrap();
     let (map, sigma) = (&moment.map, moment.sigma);

@@ -13,7 +13,7 @@ use softdiff::linalg::Matrix;
 use softdiff::noise::{Alpha, Noise};
 use softdiff::path::LevelSchedule;
 use softdiff::prior::Prior;
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::sampler::{
     DormandPrince, GaussianPart, Options, Oracle, PredictorCorrector, ReverseDiffusion, SAMPLERS, Sampler, Tolerance,
     by_name,
@@ -52,7 +52,7 @@ fn truth(count: usize, seed: u64) -> Vec<f64> {
     };
     let path = mixing_path();
     let oracle = Oracle::new(&path, (0..5).map(part).collect()).unwrap();
-    let mut stream = Stream::new(seed, "playground truth");
+    let mut stream = RandomStream::new(seed, "playground truth");
     (0..count).flat_map(|_| oracle.draw(&mut stream)).collect()
 }
 

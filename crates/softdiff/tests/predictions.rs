@@ -14,7 +14,7 @@ use softdiff::model::{Generation, Generator, Model};
 use softdiff::noise::Alpha;
 use softdiff::objective::{Head, OutputScale, Parametrisation, Prediction, TimeVars};
 use softdiff::path::Path as SoftPath;
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::recipe::Recipe;
 use softdiff::run::RunFolder;
 use softdiff::sampler::{Ihdm, Momentum, Sampler, Sampling};
@@ -128,7 +128,7 @@ fn the_graph_and_the_plain_function_read_an_output_alike() {
     let shape = Shape::new(2, 2, 1);
     let path = SoftPath::variance_preserving(shape, Alpha::LINEAR).unwrap();
     let clean = Head { parametrisation: Parametrisation::Clean, scale: OutputScale::One };
-    let mut stream = Stream::new(1, "prediction");
+    let mut stream = RandomStream::new(1, "prediction");
     for prediction in [Prediction::PAPER, Prediction::Clean(clean), Prediction::Noise] {
         for t in [0.1, 0.5, 1.0] {
             let at = path.at(t).unwrap();

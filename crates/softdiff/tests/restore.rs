@@ -6,7 +6,7 @@ use softdiff::linalg::{Cholesky, Matrix};
 use softdiff::noise::Alpha;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::restore::{
     Conditioned, ImageCovariance, Observation, PathEntry, PathMatch, PosteriorSampler, blur_deviation, noise_deviation,
 };
@@ -70,7 +70,7 @@ fn gaussian<'a>(path: &'a Path, mean: &[f64], covariance: &Matrix) -> Oracle<'a>
 }
 
 fn observations() -> Vec<(&'static str, Observation)> {
-    let values = Stream::new(1, "seen").normals(SHAPE.len()).iter().map(|v| 0.5 + 0.2 * v).collect::<Vec<f64>>();
+    let values = RandomStream::new(1, "seen").normals(SHAPE.len()).iter().map(|v| 0.5 + 0.2 * v).collect::<Vec<f64>>();
     let known: Vec<bool> = (0..SHAPE.len()).map(|i| i % 3 != 1).collect();
     let blurred = Blur::new(SHAPE, Boundary::Zero, 2.0).unwrap().at(0.7).unwrap();
     let dark = LinearMap::Compose(vec![blurred.clone(), LinearMap::Scale(0.5)]);
@@ -126,8 +126,8 @@ fn a_path_entered_on_the_way_gives_samples_with_the_posteriors_mean_and_spread()
     let (spread, covariance) = photographs(SHAPE);
     let mut oracle = gaussian(&path, &white_mean(), &covariance);
     let (t, sigma) = (0.6, 0.004);
-    let x0 = oracle.draw(&mut Stream::new(2, "image"));
-    let eta = Stream::new(3, "noise").normals(SHAPE.len());
+    let x0 = oracle.draw(&mut RandomStream::new(2, "image"));
+    let eta = RandomStream::new(3, "noise").normals(SHAPE.len());
     let clean = path.at(t).unwrap().map.apply(SHAPE, &x0).unwrap();
     let values = clean.iter().zip(&eta).map(|(y, e)| y + sigma * e).collect();
     let seen = Observation::on_path(&path, t, sigma, values).unwrap();
@@ -152,7 +152,7 @@ fn a_centred_path_is_entered_at_the_brightness_of_its_images() {
     let covariance = photographs(SHAPE).1;
     let power = |f: usize| 0.3 / (0.5 + ((f / 4).pow(2) + (f % 4).pow(2)) as f64);
     let seen: Vec<f64> =
-        white_mean().iter().zip(Stream::new(3, "noise").normals(16)).map(|(x, e)| x + 0.3 * e).collect();
+        white_mean().iter().zip(RandomStream::new(3, "noise").normals(16)).map(|(x, e)| x + 0.3 * e).collect();
     let restored = |path: Path, unit: f64, values: Vec<f64>, mean: Vec<f64>| {
         let covariance = covariance.combined(unit * unit, &covariance, 0.0);
         let powers: Vec<f64> = (0..SHAPE.len()).map(|f| unit * unit * power(f)).collect();
@@ -179,11 +179,11 @@ fn restoring_images_like_photographs_comes_near_the_best_possible() {
     let shape = Shape::new(12, 12, 1);
     let (path, covariance, mean) = (blur_path(shape), photographs(shape).1, vec![0.5; shape.len()]);
     let mut oracle = gaussian(&path, &mean, &covariance);
-    let images: Vec<f64> = (0..400).flat_map(|i| oracle.draw(&mut Stream::numbered(9, "prior", i))).collect();
+    let images: Vec<f64> = (0..400).flat_map(|i| oracle.draw(&mut RandomStream::numbered(9, "prior", i))).collect();
     let prior = Prior::fitted(&path, &images, 16, 1, 0).unwrap();
     let seeds: Vec<u64> = (0..16).collect();
-    let x0 = oracle.draw(&mut Stream::new(10, "image"));
-    let noise = Stream::new(11, "noise").normals(shape.len());
+    let x0 = oracle.draw(&mut RandomStream::new(10, "image"));
+    let noise = RandomStream::new(11, "noise").normals(shape.len());
     let noisy = |clean: Vec<f64>| clean.iter().zip(&noise).map(|(y, e)| y + 0.01 * e).collect::<Vec<f64>>();
     let blurred = path.at(0.55).unwrap().map.apply(shape, &x0).unwrap();
     let hole = |i: usize| (4..8).contains(&(i / 12)) && (3..8).contains(&(i % 12));
@@ -250,7 +250,7 @@ fn noise_and_blur_are_told_from_real_pictures() {
     };
     for sigma in [0.05, 0.1, 0.2] {
         let found = images.iter().enumerate().map(|(i, image)| {
-            let eta = Stream::numbered(1, "noise", i).normals(shape.len());
+            let eta = RandomStream::numbered(1, "noise", i).normals(shape.len());
             let noisy: Vec<f64> = image.iter().zip(&eta).map(|(x, e)| x + sigma * e).collect();
             noise_deviation(shape, &noisy).unwrap()
         });

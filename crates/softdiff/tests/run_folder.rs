@@ -8,7 +8,7 @@ use run_support::folder;
 use softdiff::hint::Hint;
 use softdiff::recipe::Recipe;
 use softdiff::run::fs::{Disk, Fs, publish};
-use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, Session};
+use softdiff::run::{DeviceMemory, Event, EventKind, EventLog, Events, RunError, RunFolder, RunSession};
 use softdiff::train::{CustomParts, PreparedRun, RunStore, Unwatched};
 use std::fs;
 use std::path::Path;
@@ -234,8 +234,8 @@ fn the_sessions_of_a_run_are_listed_in_order() {
     let run = RunFolder::new(&folder("run_sessions"));
     let lock = run.lock().unwrap();
     assert!(run.sessions().is_empty());
-    run.add_session(&lock, Session::now("cpu", 2, 0)).unwrap();
-    run.add_session(&lock, Session::now("NVIDIA H200", 16, 500)).unwrap();
+    run.add_session(&lock, RunSession::now("cpu", 2, 0)).unwrap();
+    run.add_session(&lock, RunSession::now("NVIDIA H200", 16, 500)).unwrap();
     let sessions = run.sessions();
     assert_eq!(sessions.iter().map(|s| (s.from_step, s.threads)).collect::<Vec<_>>(), [(0, 2), (500, 16)]);
     assert!(sessions[1].build.starts_with("softdiff ") && sessions[1].process.pid == std::process::id());
@@ -244,6 +244,6 @@ fn the_sessions_of_a_run_are_listed_in_order() {
     let sessions = run.sessions();
     assert_eq!((sessions[0].device_memory, sessions[1].device_memory, sessions[1].from_step), (None, memory, 600));
     fs::write(run.env(), "garbled").unwrap();
-    run.add_session(&lock, Session::now("cpu", 2, 900)).unwrap();
+    run.add_session(&lock, RunSession::now("cpu", 2, 900)).unwrap();
     assert_eq!(run.sessions().len(), 1, "a garbled note does not keep a run from going on");
 }

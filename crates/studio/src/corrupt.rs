@@ -9,7 +9,7 @@ use softdiff::curve::{Curve, Interpolation};
 use softdiff::image::{Picture, from_unit, to_unit};
 use softdiff::noise::{NOISE_STAGE, Noise};
 use softdiff::path::{LevelSchedule, Path};
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::schedule::usual_candidates;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +55,7 @@ impl Scenes {
         }
         let shape = Shape::new(picture.height, picture.width, picture.channels);
         let x0 = to_unit(&picture.pixels);
-        let eta = Stream::new(*seed, "noise of a strip").normals(x0.len());
+        let eta = RandomStream::new(*seed, "noise of a strip").normals(x0.len());
         let scene = Arc::new(CorruptionScene { picture, shape, path: path(shape, kinds)?, x0, eta });
         let mut kept = kept();
         kept.push_back((key, scene.clone()));

@@ -9,7 +9,7 @@ use softdiff::corruption::{Corruption, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::image::{from_unit, grid, to_unit};
 use softdiff::path::{LevelSchedule, Path as DiffusionPath};
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::schedule::{Schedule, Timing, usual_candidates};
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ pub fn run(arguments: CorruptArguments, json: bool) -> Outcome {
     let image = to_unit(&picture.pixels);
     let corruption = arguments.corruption.build(shape, arguments.seed)?;
     let path = path(corruption, arguments.schedule.as_deref())?;
-    let eta = Stream::new(arguments.seed, "noise of a strip").normals(image.len());
+    let eta = RandomStream::new(arguments.seed, "noise of a strip").normals(image.len());
     let (mut clean, mut noisy, mut shown) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..arguments.steps {
         let t = step as f64 / (arguments.steps - 1) as f64;

@@ -10,7 +10,9 @@ use softdiff::corruption::Shape;
 use softdiff::curve::Interpolation;
 use softdiff::noise::{PAPER_LARGEST, PAPER_SMALLEST};
 use softdiff::recipe::{MATCHED_KNOTS, score_sde_largest};
-use softdiff::schedule::{Method, Metric, Request, Schedule, Timing, VarianceExploding, plan, usual_candidates};
+use softdiff::schedule::{
+    Method, Request, Schedule, Timing, TransportMetric, VarianceExploding, plan, usual_candidates,
+};
 use std::path::PathBuf;
 
 /// Choose the corruption levels of a diffusion from images: the shortest path through candidate levels.
@@ -143,16 +145,16 @@ pub fn run(arguments: ScheduleArguments, json: bool) -> Outcome {
     Ok(())
 }
 
-fn metric(arguments: &ScheduleArguments) -> Metric {
+fn metric(arguments: &ScheduleArguments) -> TransportMetric {
     let ScheduleArguments { entropy, directions, bandwidth, seed, .. } = *arguments;
     match arguments.metric {
-        MetricName::Paired => Metric::Paired,
-        MetricName::Exact => Metric::Exact,
-        MetricName::Sinkhorn => Metric::Sinkhorn { entropy },
-        MetricName::Divergence => Metric::SinkhornDivergence { entropy },
-        MetricName::Sliced => Metric::Sliced { directions, seed },
-        MetricName::Bures => Metric::Bures,
-        MetricName::Mmd => Metric::Mmd { bandwidth },
+        MetricName::Paired => TransportMetric::Paired,
+        MetricName::Exact => TransportMetric::Exact,
+        MetricName::Sinkhorn => TransportMetric::Sinkhorn { entropy },
+        MetricName::Divergence => TransportMetric::SinkhornDivergence { entropy },
+        MetricName::Sliced => TransportMetric::Sliced { directions, seed },
+        MetricName::Bures => TransportMetric::Bures,
+        MetricName::Mmd => TransportMetric::Mmd { bandwidth },
     }
 }
 

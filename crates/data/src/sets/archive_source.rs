@@ -1,7 +1,7 @@
 //! Pictures in a zip or tar archive held in memory; nothing is unpacked to disk.
 
 use super::folder::pick;
-use super::layout::{self, Layout};
+use super::layout::{self, FolderLayout};
 use super::pictures::{Exif, Opened, Pictures};
 use super::{DataError, FileError, MAX_PICTURE_BYTES, MAX_PICTURES, Split};
 use crate::archive::{safe_name, tar, zip};
@@ -50,7 +50,7 @@ fn open(
     pictures.retain(|(name, _)| image::is_picture_name(name) && !name.contains("__MACOSX/"));
     pictures.sort_unstable();
     let paths: Vec<String> = pictures.iter().map(|(name, _)| name.clone()).collect();
-    let Layout { splits, labels, classes } = layout::arrange(&paths);
+    let FolderLayout { splits, labels, classes } = layout::arrange(&paths);
     let chosen = split.choose(&splits, path)?;
     let ignored = files.saturating_sub(pictures.len());
     let labels = labels.map(|labels| pick(&labels, &chosen));

@@ -1,6 +1,6 @@
 //! A folder of pictures, any depth, in the order of their paths.
 
-use super::layout::{self, Layout};
+use super::layout::{self, FolderLayout};
 use super::pictures::{Exif, Opened, Pictures};
 use super::source::read_within;
 use super::{DataError, FileError, MAX_PICTURE_BYTES, MAX_PICTURES, Split};
@@ -22,7 +22,7 @@ pub fn open(root: &Path, split: Split) -> Result<Opened, DataError> {
     let mut found = FolderListing::default();
     found.walk(root, "", 0)?;
     found.pictures.sort_unstable();
-    let Layout { splits, labels, classes } = layout::arrange(&found.pictures);
+    let FolderLayout { splits, labels, classes } = layout::arrange(&found.pictures);
     let chosen = split.choose(&splits, root)?;
     let labels = labels.map(|labels| pick(&labels, &chosen));
     let folder = Folder { root: root.into(), paths: pick(&found.pictures, &chosen), labels };

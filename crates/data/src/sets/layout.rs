@@ -4,7 +4,7 @@ use super::Split;
 
 /// The meaning of each path, in the order given.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct FolderLayout {
     /// The part each picture belongs to; `All` for every one when the tree has no parts.
     pub splits: Vec<Split>,
     /// The class of each picture, when the tree has classes.
@@ -15,7 +15,7 @@ pub struct Layout {
 
 /// Reads the folders of `paths` (relative, with `/`): leading folders that all share are dropped; then `train/` and `test/`
 /// are parts; then the first folder is the class, if there are several.
-pub fn arrange(paths: &[String]) -> Layout {
+pub fn arrange(paths: &[String]) -> FolderLayout {
     let mut folders: Vec<Vec<&str>> = paths.iter().map(|path| folders_of(path)).collect();
     drop_shared(&mut folders);
     let splits: Option<Vec<Split>> = folders.iter().map(|folders| Split::of_name(folders.first()?)).collect();
@@ -33,11 +33,11 @@ pub fn arrange(paths: &[String]) -> Layout {
     classes.sort_unstable();
     classes.dedup();
     if classes.len() < 2 {
-        return Layout { splits, labels: None, classes: Vec::new() };
+        return FolderLayout { splits, labels: None, classes: Vec::new() };
     }
     let label = |name: &&str| classes.binary_search(name).unwrap_or(0) as u32;
     let labels = Some(names.iter().map(label).collect());
-    Layout { splits, labels, classes: classes.into_iter().map(String::from).collect() }
+    FolderLayout { splits, labels, classes: classes.into_iter().map(String::from).collect() }
 }
 
 fn folders_of(path: &str) -> Vec<&str> {
@@ -62,14 +62,14 @@ fn drop_shared(folders: &mut [Vec<&str>]) {
 mod tests {
     use super::*;
 
-    fn arranged(paths: &[&str]) -> Layout {
+    fn arranged(paths: &[&str]) -> FolderLayout {
         arrange(&paths.iter().map(|path| path.to_string()).collect::<Vec<_>>())
     }
 
     #[test]
     fn one_folder_has_no_classes() {
         let layout = arranged(&["faces/000001.jpg", "faces/000002.jpg"]);
-        assert_eq!(layout, Layout { splits: vec![Split::All; 2], labels: None, classes: vec![] });
+        assert_eq!(layout, FolderLayout { splits: vec![Split::All; 2], labels: None, classes: vec![] });
     }
 
     #[test]

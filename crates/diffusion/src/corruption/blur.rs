@@ -1,6 +1,6 @@
 //! Gaussian blur with a fixed support and a growing standard deviation.
 
-use super::registry::{BOUNDARY, CorruptionEntry, Parameter, ParameterKind};
+use super::registry::{BOUNDARY, CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing, convolution_matrix};
 use crate::linalg::Matrix;
 
@@ -17,7 +17,7 @@ pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
 };
 
 /// The strongest blur of [`Blur`] and [`super::HeatDissipation`].
-pub(super) const LARGEST: Parameter = Parameter {
+pub(super) const LARGEST: CorruptionParameter = CorruptionParameter {
     key: "largest",
     kind: ParameterKind::Pixels,
     about: "strongest blur in pixels; \"auto\": the paper's 18 for 32x32 and 23 for 64x64, in proportion for other sizes",

@@ -15,7 +15,7 @@
 //! A kernel in one dimension acts along columns and rows; one in two dimensions is taken apart into as many such pairs as
 //! its rank. `out[i][j] = sum kernel[a][b] in[i + a - half][j + b - half]`, the correlation of SciPy.
 
-use super::registry::{CorruptionEntry, Parameter, ParameterKind};
+use super::registry::{CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, SharedMap, convolution_matrix};
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors};
@@ -27,7 +27,7 @@ const LARGEST_FILE: u64 = 256 << 20;
 pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
     name: "custom",
     about: "towards a linear map of your own",
-    parameters: &[Parameter {
+    parameters: &[CorruptionParameter {
         key: "map",
         kind: ParameterKind::File,
         about: "name a .json or .safetensors file with the map",
@@ -51,7 +51,7 @@ pub struct Custom {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonMap {
-    kernel: Option<Kernel>,
+    kernel: Option<MapKernel>,
     boundary: Option<Boundary>,
     rows: Option<Vec<Vec<f64>>>,
     cols: Option<Vec<Vec<f64>>>,
@@ -60,7 +60,7 @@ struct JsonMap {
 
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Kernel {
+enum MapKernel {
     Line(Vec<f64>),
     Plane(Vec<Vec<f64>>),
 }
@@ -95,8 +95,8 @@ fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
     let map: JsonMap = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     let boundary = map.boundary.unwrap_or_default();
     match (map.kernel, map.rows, map.cols, map.matrix) {
-        (Some(Kernel::Line(taps)), None, None, None) => from_kernel(shape, &taps, boundary),
-        (Some(Kernel::Plane(rows)), None, None, None) => from_plane(shape, from_nested(rows)?, boundary),
+        (Some(MapKernel::Line(taps)), None, None, None) => from_kernel(shape, &taps, boundary),
+        (Some(MapKernel::Plane(rows)), None, None, None) => from_plane(shape, from_nested(rows)?, boundary),
         (None, Some(rows), Some(cols), None) => {
             Ok(LinearMap::Separable { rows: from_nested(rows)?, cols: from_nested(cols)? })
         }
@@ -260,7 +260,7 @@ mod tests {
     fn a_kernel_in_two_dimensions_is_the_sum_over_its_taps_in_as_few_terms_as_its_rank() {
         let shape = Shape::new(6, 5, 2);
         let taps = [[0.1, 0.4, -0.2], [0.0, 1.0, 0.3], [0.2, 0.8, -0.4], [0.7, 0.0, 0.5], [0.1, 0.2, 0.0]];
-        let mut stream = crate::random::Stream::new(2, "kernel");
+        let mut stream = crate::random::RandomStream::new(2, "kernel");
         let image = stream.normals(shape.len());
         let at = |row: i64, col: i64, channel: usize| {
             let inside = (0..6).contains(&row) && (0..5).contains(&col);

@@ -1,13 +1,13 @@
 //! Decolourisation: every pixel's channels move towards its grey.
 
-use super::registry::{CorruptionEntry, Parameter, ParameterKind};
+use super::registry::{CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
 use crate::linalg::Matrix;
 
 pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
     name: Decolourisation::NAME,
     about: "colours fading to grey",
-    parameters: &[Parameter {
+    parameters: &[CorruptionParameter {
         key: "grey",
         kind: ParameterKind::Word(&["mean", "luma"]),
         about: "mean of the channels, or luma (ITU-R BT.601)",

@@ -1,7 +1,7 @@
 //! Heat dissipation in the cosine basis: the blur of IHDM and of blurring diffusion.
 
 use super::blur::{LARGEST, paper_blur};
-use super::registry::{CorruptionEntry, Parameter, ParameterKind};
+use super::registry::{CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing};
 use crate::linalg::Matrix;
 use std::f64::consts::PI;
@@ -11,7 +11,7 @@ pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
     about: "heat dissipation, the blur of IHDM",
     parameters: &[
         LARGEST,
-        Parameter {
+        CorruptionParameter {
             key: "floor",
             kind: ParameterKind::Fraction,
             about: "least gain of a frequency, from 0 to below 1",

@@ -1,25 +1,25 @@
 //! Masking: pixels are erased one set after the other until nothing is left.
 
-use super::registry::{CorruptionEntry, Parameter, ParameterKind};
+use super::registry::{CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
     name: Masking::NAME,
     about: "pixels erased one after the other",
     parameters: &[
-        Parameter {
+        CorruptionParameter {
             key: "order",
             kind: ParameterKind::Word(&["window", "spiral", "random", "rows", "columns"]),
             about: "pixel by pixel: \"spiral\" (a window that shrinks), \"random\"; together: \"window\" (square rings), \
                     \"rows\", \"columns\"",
         },
-        Parameter {
+        CorruptionParameter {
             key: "order_seed",
             kind: ParameterKind::Seed { of: "order", word: "random" },
             about: "seed of the random order",
         },
-        Parameter {
+        CorruptionParameter {
             key: "softness",
             kind: ParameterKind::Fraction,
             about: "part of the range over which a pixel fades, from 0 to below 1",
@@ -116,7 +116,7 @@ fn erasure_levels(shape: Shape, order: ErasureOrder) -> Vec<f64> {
         ErasureOrder::Window => pixels.map(|(row, col)| ring(row, col)).collect(),
         ErasureOrder::Rows => pixels.map(|(row, _)| height - 1 - row).collect(),
         ErasureOrder::Columns => pixels.map(|(_, col)| width - 1 - col).collect(),
-        ErasureOrder::Random { seed } => Stream::new(seed, "order of masked pixels").permutation(shape.pixels()),
+        ErasureOrder::Random { seed } => RandomStream::new(seed, "order of masked pixels").permutation(shape.pixels()),
         ErasureOrder::Spiral => {
             let (middle_row, middle_col) = ((height as f64 - 1.0) / 2.0, (width as f64 - 1.0) / 2.0);
             let angle = |(row, col): (usize, usize)| (row as f64 - middle_row).atan2(col as f64 - middle_col);

@@ -35,7 +35,7 @@ pub use masking::{ErasureOrder, Masking};
 pub use motion::{Direction, MotionBlur};
 pub use norm::OperatorNorm;
 pub use pixelation::Pixelation;
-pub use registry::{CORRUPTIONS, CorruptionEntry, CorruptionSpec, Parameter, ParameterKind, ParameterValue};
+pub use registry::{CORRUPTIONS, CorruptionEntry, CorruptionParameter, CorruptionSpec, ParameterKind, ParameterValue};
 
 use crate::curve::{Curve, CurveError};
 use crate::linalg::LinalgError;

@@ -1,6 +1,6 @@
 //! Motion blur along one axis.
 
-use super::registry::{BOUNDARY, CorruptionEntry, Parameter, ParameterKind};
+use super::registry::{BOUNDARY, CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Spacing, convolution_matrix};
 use crate::linalg::Matrix;
 
@@ -8,12 +8,12 @@ pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
     name: MotionBlur::NAME,
     about: "motion blur along one axis",
     parameters: &[
-        Parameter {
+        CorruptionParameter {
             key: "largest",
             kind: ParameterKind::Pixels,
             about: "longest motion in pixels; \"auto\": half the side",
         },
-        Parameter {
+        CorruptionParameter {
             key: "direction",
             kind: ParameterKind::Word(&["horizontal", "vertical"]),
             about: "the axis of the motion",

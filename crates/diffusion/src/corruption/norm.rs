@@ -5,7 +5,7 @@
 
 use super::{CorruptionError, LinearMap, Shape};
 use crate::linalg::{Matrix, SymmetricEigen, dot, norm as length};
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 const MAX_ITERATIONS: usize = 160;
 /// How often the small eigenproblem is solved.
@@ -29,7 +29,7 @@ impl LinearMap {
         self.check(shape)?;
         let mut basis: Vec<Vec<f64>> = Vec::new();
         let (mut alphas, mut betas) = (Vec::new(), Vec::new());
-        let mut next = Stream::new(0, "operator norm").normals(shape.len());
+        let mut next = RandomStream::new(0, "operator norm").normals(shape.len());
         let mut beta = length(&next);
         let limit = MAX_ITERATIONS.min(shape.len());
         loop {

@@ -25,7 +25,7 @@ pub struct CorruptionEntry {
     /// What it does.
     pub about: &'static str,
     /// Its parameters.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [CorruptionParameter],
     /// Whether nothing of the image is left at its strongest.
     pub erases: bool,
     /// Whether it changes the image at all, so that a path can be made of it.
@@ -35,7 +35,7 @@ pub struct CorruptionEntry {
 }
 
 /// A parameter of a corruption.
-pub struct Parameter {
+pub struct CorruptionParameter {
     /// Its name.
     pub key: &'static str,
     /// What it may be.
@@ -93,7 +93,7 @@ impl ParameterKind {
 }
 
 /// The parameter of blurs and motions that says what lies beyond the border.
-pub(super) const BOUNDARY: Parameter = Parameter {
+pub(super) const BOUNDARY: CorruptionParameter = CorruptionParameter {
     key: "boundary",
     kind: ParameterKind::Word(&["zero", "reflect", "periodic"]),
     about: "what lies beyond the border",
@@ -150,7 +150,7 @@ impl CorruptionSpec {
     }
 
     /// The parameters with their values.
-    pub fn parameters(&self) -> impl Iterator<Item = (&'static Parameter, &ParameterValue)> {
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static CorruptionParameter, &ParameterValue)> {
         self.entry.parameters.iter().zip(&self.values)
     }
 

@@ -1,7 +1,7 @@
 //! A dense row-major matrix.
 
 use super::LinalgError;
-use super::multiply::{MatrixView, multiply_into};
+use super::multiply::{Strided, multiply_into};
 use std::ops::{Index, IndexMut};
 
 /// A dense matrix of f64, row by row.
@@ -95,20 +95,20 @@ impl Matrix {
 
     /// `self * other`. The inner sizes must agree.
     pub fn times(&self, other: &Matrix) -> Matrix {
-        self.product(MatrixView::of(self), MatrixView::of(other))
+        self.product(Strided::of(self), Strided::of(other))
     }
 
     /// `self * other^T`.
     pub fn times_transposed(&self, other: &Matrix) -> Matrix {
-        self.product(MatrixView::of(self), MatrixView::of(other).transposed())
+        self.product(Strided::of(self), Strided::of(other).transposed())
     }
 
     /// `self^T * other`.
     pub fn transposed_times(&self, other: &Matrix) -> Matrix {
-        self.product(MatrixView::of(self).transposed(), MatrixView::of(other))
+        self.product(Strided::of(self).transposed(), Strided::of(other))
     }
 
-    fn product(&self, a: MatrixView<'_>, b: MatrixView<'_>) -> Matrix {
+    fn product(&self, a: Strided<'_>, b: Strided<'_>) -> Matrix {
         let mut out = Matrix::zeros(a.rows, b.cols);
         multiply_into(a, b, &mut out.data, true);
         out

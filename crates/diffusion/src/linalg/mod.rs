@@ -18,7 +18,7 @@ pub use qr::triangular_factor;
 pub use singular::singular_values;
 
 pub use matrix::{dot, norm, squared_distance};
-pub(crate) use multiply::{MatrixView, multiply_into};
+pub(crate) use multiply::{Strided, multiply_into};
 
 /// What can be wrong with a matrix handed to this module.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -5,7 +5,7 @@ use softdiff_engine::cpu::product;
 
 /// A matrix seen through strides, so that a transpose needs no copy.
 #[derive(Clone, Copy)]
-pub(crate) struct MatrixView<'a> {
+pub(crate) struct Strided<'a> {
     pub data: &'a [f64],
     pub rows: usize,
     pub cols: usize,
@@ -13,28 +13,22 @@ pub(crate) struct MatrixView<'a> {
     pub col_stride: usize,
 }
 
-impl<'a> MatrixView<'a> {
+impl<'a> Strided<'a> {
     pub fn of(matrix: &'a Matrix) -> Self {
         Self::new(matrix.values(), matrix.rows(), matrix.cols())
     }
 
     pub fn new(data: &'a [f64], rows: usize, cols: usize) -> Self {
-        MatrixView { data, rows, cols, row_stride: cols, col_stride: 1 }
+        Strided { data, rows, cols, row_stride: cols, col_stride: 1 }
     }
 
     pub fn transposed(self) -> Self {
-        MatrixView {
-            rows: self.cols,
-            cols: self.rows,
-            row_stride: self.col_stride,
-            col_stride: self.row_stride,
-            ..self
-        }
+        Strided { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
 }
 
 /// Adds `a * b` to the row-major `out`.
-pub(crate) fn multiply_into(a: MatrixView<'_>, b: MatrixView<'_>, out: &mut [f64], parallel: bool) {
+pub(crate) fn multiply_into(a: Strided<'_>, b: Strided<'_>, out: &mut [f64], parallel: bool) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
     let [left, right] = [a, b].map(|v| product::MatrixView::strided(v.data, v.row_stride, v.col_stride));
     product::add_product(left, right, [a.rows, a.cols, b.cols], out, parallel);
@@ -65,7 +59,7 @@ mod tests {
         let a = Matrix::from_fn(200, 130, |i, j| ((i * j) as f64).sin());
         let b = Matrix::from_fn(130, 190, |i, j| ((i + 3 * j) as f64).cos());
         let mut alone = vec![0.0; 200 * 190];
-        multiply_into(MatrixView::of(&a), MatrixView::of(&b), &mut alone, false);
+        multiply_into(Strided::of(&a), Strided::of(&b), &mut alone, false);
         assert_eq!(a.times(&b).values(), alone);
     }
 }

@@ -1,7 +1,7 @@
 //! The building blocks of NCSN++: embedding, residual block, attention, pyramid.
 
 use super::config::groups;
-use super::{Correspondence, Embedding, Layout, UNetConfig};
+use super::{Correspondence, Embedding, UNetConfig, WeightLayout};
 use softdiff_engine::op::Window;
 use softdiff_engine::{Graph, Init, Result, Var};
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
@@ -58,14 +58,14 @@ impl<'a> Builder<'a> {
         result
     }
 
-    fn param(&mut self, name: &str, official: &str, layout: Layout, shape: &[usize], init: Init) -> Result<Var> {
+    fn param(&mut self, name: &str, official: &str, layout: WeightLayout, shape: &[usize], init: Init) -> Result<Var> {
         let var = match name {
             "frequencies" => self.graph.frozen_param(name, shape, init)?,
             _ => self.graph.param(name, shape, init)?,
         };
         let official_shape = match (layout, shape) {
-            (Layout::Convolution, &[k, r, s, c]) => vec![k, c, r, s],
-            (Layout::NetworkInNetwork, &[k, _, _, c]) => vec![c, k],
+            (WeightLayout::Convolution, &[k, r, s, c]) => vec![k, c, r, s],
+            (WeightLayout::NetworkInNetwork, &[k, _, _, c]) => vec![c, k],
             _ => shape.to_vec(),
         };
         let name = self.graph.params().last().expect("a parameter was just added").0.name.clone();
@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
         match embedding {
             Embedding::Fourier { scale } => self.module("time.fourier", |b| {
                 let init = Init::Normal { deviation: scale };
-                let frequencies = b.param("frequencies", "W", Layout::Same, &[width], init)?;
+                let frequencies = b.param("frequencies", "W", WeightLayout::Same, &[width], init)?;
                 let turns = b.graph.reshape(frequencies, [1, width])?;
                 let angular = b.graph.scale(turns, TAU)?;
                 b.graph.sinusoids(condition, angular)
@@ -98,13 +98,13 @@ impl<'a> Builder<'a> {
         let inputs = self.graph.shape(x).last().copied().unwrap_or(1);
         let init = fan_average_uniform(1.0, inputs, outputs);
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
-        let weight = self.param(&weight, &format!("{official}weight"), Layout::Same, &[outputs, inputs], init)?;
+        let weight = self.param(&weight, &format!("{official}weight"), WeightLayout::Same, &[outputs, inputs], init)?;
         let bias = self.zeros(&bias, &format!("{official}bias"), outputs)?;
         self.graph.linear(x, weight, Some(bias))
     }
 
     fn zeros(&mut self, name: &str, official: &str, size: usize) -> Result<Var> {
-        self.param(name, official, Layout::Same, &[size], Init::Constant(0.0))
+        self.param(name, official, WeightLayout::Same, &[size], Init::Constant(0.0))
     }
 
     /// A convolution of `kernel` x `kernel` with a bias; `scale` 0 begins it at (almost) zero.
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
         let init = fan_average_uniform(scale, channels * area, filters * area);
         let shape = [filters, kernel, kernel, channels];
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
-        let weight = self.param(&weight, &format!("{official}weight"), Layout::Convolution, &shape, init)?;
+        let weight = self.param(&weight, &format!("{official}weight"), WeightLayout::Convolution, &shape, init)?;
         let bias = self.zeros(&bias, &format!("{official}bias"), filters)?;
         self.graph.conv2d(x, weight, Some(bias), window)
     }
@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let gamma =
-            self.param(&weight, &format!("{official}weight"), Layout::Same, &[channels], Init::Constant(1.0))?;
+            self.param(&weight, &format!("{official}weight"), WeightLayout::Same, &[channels], Init::Constant(1.0))?;
         let beta = self.zeros(&bias, &format!("{official}bias"), channels)?;
         let normal = self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, false)?;
         if silu { self.graph.silu(normal) } else { Ok(normal) }
@@ -200,7 +200,7 @@ impl<'a> Builder<'a> {
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let init = fan_average_uniform(scale, channels, filters);
         let shape = [filters, 1, 1, channels];
-        let weight = self.param(&weight, &format!("{official}W"), Layout::NetworkInNetwork, &shape, init)?;
+        let weight = self.param(&weight, &format!("{official}W"), WeightLayout::NetworkInNetwork, &shape, init)?;
         let bias = self.zeros(&bias, &format!("{official}b"), filters)?;
         self.graph.conv2d(x, weight, Some(bias), Window::same(1))
     }

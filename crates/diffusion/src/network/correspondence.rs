@@ -4,7 +4,7 @@ use softdiff_engine::{Error, Params, Result, Scalar, Shape};
 
 /// How an official tensor lies in memory, compared with ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum WeightLayout {
     /// The same.
     Same,
     /// Convolution `[out, in, rows, cols]`; ours is `[out, rows, cols, in]`.
@@ -21,7 +21,7 @@ pub struct Correspondence {
     /// score_sde's name, without `module.`.
     pub official: String,
     /// How the official numbers lie.
-    pub layout: Layout,
+    pub layout: WeightLayout,
     /// The official shape.
     pub official_shape: Vec<usize>,
 }
@@ -42,8 +42,8 @@ impl Correspondence {
     /// Official values in our order.
     pub fn from_official<T: Copy>(&self, values: &[T]) -> Vec<T> {
         match (self.layout, &self.official_shape[..]) {
-            (Layout::Convolution, &[_, channels, rows, cols]) => permute(values, channels, rows * cols),
-            (Layout::NetworkInNetwork, &[inputs, outputs]) => {
+            (WeightLayout::Convolution, &[_, channels, rows, cols]) => permute(values, channels, rows * cols),
+            (WeightLayout::NetworkInNetwork, &[inputs, outputs]) => {
                 (0..values.len()).map(|i| values[i % inputs * outputs + i / inputs]).collect()
             }
             _ => values.to_vec(),
@@ -53,8 +53,8 @@ impl Correspondence {
     /// Our values in the official order.
     pub fn to_official<T: Copy>(&self, values: &[T]) -> Vec<T> {
         match (self.layout, &self.official_shape[..]) {
-            (Layout::Convolution, &[_, channels, rows, cols]) => permute(values, rows * cols, channels),
-            (Layout::NetworkInNetwork, &[inputs, outputs]) => {
+            (WeightLayout::Convolution, &[_, channels, rows, cols]) => permute(values, rows * cols, channels),
+            (WeightLayout::NetworkInNetwork, &[inputs, outputs]) => {
                 (0..values.len()).map(|i| values[i % outputs * inputs + i / outputs]).collect()
             }
             _ => values.to_vec(),

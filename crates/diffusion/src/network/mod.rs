@@ -9,7 +9,7 @@ mod unet;
 
 pub use blocks::{Builder, Resampling};
 pub use config::{ConfigError, Embedding, TimeInput, UNetConfig};
-pub use correspondence::{Correspondence, Layout, OfficialWeights};
+pub use correspondence::{Correspondence, OfficialWeights, WeightLayout};
 pub use official::UnknownNetwork;
 pub use unet::{UNet, unet};
 

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary};
     use crate::curve::Interpolation;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     const SHAPE: Shape = Shape { height: 6, width: 6, channels: 3 };
 
@@ -240,7 +240,7 @@ mod tests {
         let (rows, cols) = (cosine_basis(6), cosine_basis(6));
         let gains = (0..36).map(|i| 0.5 / (1.0 + f64::from(i / 6 + i % 6))).collect();
         let map = LinearMap::Compose(vec![LinearMap::Spectral { rows, cols, gains }, axes]);
-        let white = Stream::new(3, "images").normals(count * SHAPE.len());
+        let white = RandomStream::new(3, "images").normals(count * SHAPE.len());
         map.apply_batch(SHAPE, &white).unwrap().iter().map(|v| 0.5 + v).collect()
     }
 
@@ -257,7 +257,7 @@ mod tests {
         for path in [path(Boundary::Reflect), vp] {
             let wiener = Wiener::new(&path, &spectrum).unwrap();
             for (row, t) in [(20, 20.0 / 256.0), (128, 0.5), (256, 1.0)] {
-                let noise = Stream::numbered(4, "noise", row).normals(images.len());
+                let noise = RandomStream::numbered(4, "noise", row).normals(images.len());
                 let centre = path.centre();
                 let xt: Vec<f64> = path.diffuse(&images, t, &noise).unwrap().iter().map(|x| x - centre).collect();
                 let x0_hat = wiener.x0_hat(&vec![0.0; xt.len()], &xt, t).unwrap();
@@ -286,7 +286,7 @@ mod tests {
             let t = g.input("t", [3]).unwrap();
             let vars = wiener.lookup(&mut g, t).unwrap();
             let y = wiener.emit(&mut g, f, x, &vars).unwrap();
-            let (xs, fs) = (Stream::new(5, "x").normals(324), Stream::new(6, "f").normals(324));
+            let (xs, fs) = (RandomStream::new(5, "x").normals(324), RandomStream::new(6, "f").normals(324));
             let mut run = softdiff_engine::cpu::CpuExecutor::<f64>::new(softdiff_engine::Plan::new(&g, &[y]).unwrap());
             run.set("x", &xs).unwrap();
             run.set("f", &fs).unwrap();

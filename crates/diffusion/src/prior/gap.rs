@@ -3,7 +3,7 @@
 use super::{Modes, Prior, PriorError};
 use crate::linalg::Matrix;
 use crate::path::Path;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::transport::{Estimate, sliced};
 
 /// Directions of the sliced distance.
@@ -48,7 +48,7 @@ impl Prior {
         if count < 4 {
             return Err(PriorError::TooFewImages { images: count, dimensions: self.shape.len(), components: 1 });
         }
-        let eta = Stream::new(seed, "noise of the gap report").normals(images.len());
+        let eta = RandomStream::new(seed, "noise of the gap report").normals(images.len());
         let truth = path.diffuse(images, 1.0, &eta)?;
         let drawn = self.sample(count, seed);
         let map = path.at(1.0)?.map;

@@ -1,8 +1,8 @@
 //! A mixture of Gaussians with full covariances, fitted by expectation and maximisation.
 
 use super::PriorError;
-use crate::linalg::{Cholesky, LinalgError, Matrix, MatrixView, dot, multiply_into, squared_distance};
-use crate::random::Stream;
+use crate::linalg::{Cholesky, LinalgError, Matrix, Strided, dot, multiply_into, squared_distance};
+use crate::random::RandomStream;
 use rayon::prelude::*;
 
 const MAX_ITERATIONS: usize = 200;
@@ -78,7 +78,7 @@ impl Mixture {
     }
 
     /// One draw.
-    pub fn sample(&self, stream: &mut Stream) -> Vec<f64> {
+    pub fn sample(&self, stream: &mut RandomStream) -> Vec<f64> {
         let mut left = stream.uniform();
         let chosen = self.components.iter().find(|component| {
             left -= component.weight;
@@ -121,8 +121,8 @@ impl Mixture {
                     row.iter_mut().zip(&component.mean).for_each(|(x, mean)| *x -= mean);
                 }
                 let mut white = vec![0.0; centred.len()];
-                let rows = MatrixView::new(&centred, likelihoods.len(), dimensions);
-                multiply_into(rows, MatrixView::of(inverse).transposed(), &mut white, false);
+                let rows = Strided::new(&centred, likelihoods.len(), dimensions);
+                multiply_into(rows, Strided::of(inverse).transposed(), &mut white, false);
                 for (shares, white) in shares.chunks_exact_mut(count).zip(white.chunks_exact(dimensions)) {
                     shares[k] = rest - 0.5 * dot(white, white);
                 }
@@ -146,7 +146,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
         let points = points.values().par_chunks(BLOCK * dimensions);
         points.zip(shares.values().par_chunks(BLOCK * count)).map(|(points, shares)| {
             let rows = shares.len() / count;
-            (MatrixView::new(points, rows, dimensions), MatrixView::new(shares, rows, count))
+            (Strided::new(points, rows, dimensions), Strided::new(shares, rows, count))
         })
     };
     let total_of = |parts: Vec<Vec<f64>>| {
@@ -168,7 +168,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
     for (mean, total) in means.chunks_exact_mut(dimensions).zip(&totals) {
         mean.iter_mut().for_each(|m| *m /= total);
     }
-    let scatter = |(points, shares): (MatrixView<'_>, MatrixView<'_>)| {
+    let scatter = |(points, shares): (Strided<'_>, Strided<'_>)| {
         let mut sums = vec![0.0; count * dimensions * dimensions];
         for (k, sums) in sums.chunks_exact_mut(dimensions * dimensions).enumerate() {
             let mean = &means[k * dimensions..][..dimensions];
@@ -180,7 +180,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
                     weighted.extend(x.iter().zip(mean).map(|(x, mean)| part.sqrt() * (x - mean)));
                 }
             }
-            let rows = MatrixView::new(&weighted, weighted.len() / dimensions, dimensions);
+            let rows = Strided::new(&weighted, weighted.len() / dimensions, dimensions);
             multiply_into(rows.transposed(), rows, sums, false);
         }
         sums
@@ -200,7 +200,7 @@ fn maximised(points: &Matrix, shares: &Matrix, ridge: f64) -> Result<Mixture, Pr
 
 /// All of each point to its nearest of `count` centres, drawn far apart (k-means++).
 fn nearest_centre_shares(points: &Matrix, count: usize, seed: u64) -> Matrix {
-    let mut stream = Stream::new(seed, "centres of a mixture");
+    let mut stream = RandomStream::new(seed, "centres of a mixture");
     let mut nearest = vec![(f64::INFINITY, 0); points.rows()];
     let mut centre = stream.below(points.rows());
     for k in 0..count {
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn one_component_has_the_sample_moments() {
-        let mut stream = Stream::new(1, "mixture");
+        let mut stream = RandomStream::new(1, "mixture");
         let points = Matrix::from_fn(500, 3, |_, j| stream.normal() * (j + 1) as f64 + j as f64);
         let mixture = Mixture::fit(&points, 1, 0).unwrap();
         let mean = points.row_mean();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn two_clusters_are_told_apart_and_sampled_in_their_shares() {
-        let mut stream = Stream::new(2, "clusters");
+        let mut stream = RandomStream::new(2, "clusters");
         let points = Matrix::from_fn(900, 2, |i, _| stream.normal() + if i % 3 == 0 { 10.0 } else { -10.0 });
         let mixture = Mixture::fit(&points, 2, 5).unwrap();
         assert!(mixture.converged);

@@ -20,7 +20,7 @@ pub use modes::Modes;
 use crate::corruption::{CorruptionError, LinearMap, Shape};
 use crate::linalg::LinalgError;
 use crate::path::{Path, PathError};
-use crate::random::Stream;
+use crate::random::RandomStream;
 use corrupted::Corrupted;
 use rayon::prelude::*;
 use softdiff_engine::pixels::PixelValue;
@@ -173,7 +173,7 @@ impl Prior {
     pub fn sample(&self, count: usize, seed: u64) -> Vec<f64> {
         let mut samples = vec![0.0; count * self.shape.len()];
         samples.par_chunks_exact_mut(self.shape.len()).enumerate().for_each(|(index, sample)| {
-            let mut stream = Stream::numbered(seed, "prior sample", index);
+            let mut stream = RandomStream::numbered(seed, "prior sample", index);
             match &self.signal {
                 Signal::None => sample.fill(self.centre),
                 Signal::Modes { modes, mixture, offset } => {

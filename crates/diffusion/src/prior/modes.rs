@@ -3,7 +3,7 @@
 use super::PriorError;
 use super::corrupted::Corrupted;
 use crate::corruption::{LinearMap, Shape};
-use crate::linalg::{Matrix, MatrixView, SymmetricEigen, multiply_into};
+use crate::linalg::{Matrix, Strided, SymmetricEigen, multiply_into};
 use rayon::prelude::*;
 use softdiff_engine::pixels::PixelValue;
 
@@ -173,7 +173,7 @@ fn principal_components<V: PixelValue>(images: &Corrupted<V>, count: usize) -> R
     let mut scatter = Matrix::zeros(shape.pixels(), shape.pixels());
     for chunk in images.chunks() {
         let centred = cloud(chunk?).centred(&mean);
-        multiply_into(MatrixView::of(&centred).transposed(), MatrixView::of(&centred), scatter.values_mut(), true);
+        multiply_into(Strided::of(&centred).transposed(), Strided::of(&centred), scatter.values_mut(), true);
     }
     let eigen = SymmetricEigen::new(&scatter)?;
     let gains = eigen.values[..count].iter().map(|v| (v.max(0.0) / planes as f64).sqrt()).collect();

@@ -9,7 +9,7 @@ use super::dormand_prince::{integrate, velocity};
 use super::{Denoiser, Result, SamplerError, Tolerance, checked_x0_hat};
 use crate::corruption::LinearMap;
 use crate::path::Path;
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 /// Size of the differences in units of the noise, within which a denoiser is smooth; large enough for networks in f32.
 const DIFFERENCE: f64 = 1e-2;
@@ -111,7 +111,7 @@ fn directions(trace: Trace, d: usize, count: usize) -> Result<Vec<Vec<f64>>> {
         Trace::Hutchinson { probes, seed } => {
             let scale = 1.0 / (probes as f64).sqrt();
             let of_image = |image: usize, probe: usize| {
-                let mut stream = Stream::numbered(seed.wrapping_add(image as u64), "hutchinson", probe);
+                let mut stream = RandomStream::numbered(seed.wrapping_add(image as u64), "hutchinson", probe);
                 (0..d).map(move |_| if stream.uniform() < 0.5 { -scale } else { scale })
             };
             Ok((0..probes).map(|probe| (0..count).flat_map(|image| of_image(image, probe)).collect()).collect())

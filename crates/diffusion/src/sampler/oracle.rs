@@ -6,7 +6,7 @@
 use super::{Denoiser, Result, SamplerError};
 use crate::linalg::{Cholesky, Matrix};
 use crate::path::Path;
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 /// One Gaussian of a mixture.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// A sample of x0.
-    pub fn draw(&self, stream: &mut Stream) -> Vec<f64> {
+    pub fn draw(&self, stream: &mut RandomStream) -> Vec<f64> {
         let (mut left, mut chosen) = (stream.uniform(), 0);
         for (index, part) in self.parts.iter().enumerate() {
             chosen = index;

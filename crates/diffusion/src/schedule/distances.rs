@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Called with (pairs measured, pairs asked for) after each pair.
-pub type Progress<'a> = dyn Fn(usize, usize) + Sync + 'a;
+pub type ScheduleProgress<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// A symmetric table of distances between ordered candidates.
 pub trait Distances {
@@ -53,7 +53,7 @@ pub struct LazyDistances<'a, M> {
     count: usize,
     measure: M,
     triangle: bool,
-    progress: &'a Progress<'a>,
+    progress: &'a ScheduleProgress<'a>,
     known: Vec<OnceLock<f64>>,
 }
 
@@ -62,7 +62,7 @@ where
     M: Fn(usize, usize) -> Result<f64, ScheduleError> + Sync,
 {
     /// A table of `count` candidates; `measure(i, j)` is called once at most for each i < j.
-    pub fn new(count: usize, triangle: bool, progress: &'a Progress<'a>, measure: M) -> Self {
+    pub fn new(count: usize, triangle: bool, progress: &'a ScheduleProgress<'a>, measure: M) -> Self {
         let known = (0..count * count.saturating_sub(1) / 2).map(|_| OnceLock::new()).collect();
         LazyDistances { count, measure, triangle, progress, known }
     }

@@ -1,6 +1,6 @@
 //! `schedule.json`: the knots, and everything needed to make them again.
 
-use super::{Metric, ScheduleError, VarianceExploding};
+use super::{ScheduleError, TransportMetric, VarianceExploding};
 use crate::corruption::Shape;
 use crate::curve::{Curve, Interpolation};
 use crate::noise::{NOISE_STAGE, Noise};
@@ -24,7 +24,7 @@ pub struct Schedule {
     /// How the knots were chosen.
     pub method: Method,
     /// The distance used.
-    pub metric: Metric,
+    pub metric: TransportMetric,
     /// The images measured.
     pub data: DataRecord,
     /// Levels to choose from.

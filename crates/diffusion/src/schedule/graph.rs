@@ -6,7 +6,7 @@ use super::{Distances, ScheduleError};
 
 /// A path through the graph.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Path {
+pub struct ShortestPath {
     /// Candidates on the path, first and last included.
     pub nodes: Vec<usize>,
     /// Length of each hop.
@@ -15,7 +15,7 @@ pub struct Path {
     pub cost: f64,
 }
 
-impl Path {
+impl ShortestPath {
     /// The longest hop.
     pub fn longest_hop(&self) -> f64 {
         self.hops.iter().copied().fold(0.0, f64::max)
@@ -55,7 +55,7 @@ impl Label {
 }
 
 /// The shortest path from the first candidate to the last over hops of at most `max_hop`.
-pub fn shortest_path(distances: &impl Distances, max_hop: f64) -> Result<Path, ScheduleError> {
+pub fn shortest_path(distances: &impl Distances, max_hop: f64) -> Result<ShortestPath, ScheduleError> {
     let count = distances.count();
     shortest_path_of(count, max_hop, |i, j| distances.within(i, j, max_hop), |i| i + 1..count)
         .ok_or_else(|| ScheduleError::Unreachable { max_hop, bottleneck: bottleneck(distances) })
@@ -68,7 +68,7 @@ pub fn shortest_path_of<N: Iterator<Item = usize>>(
     max_hop: f64,
     hop: impl Fn(usize, usize) -> Option<f64>,
     next: impl Fn(usize) -> N,
-) -> Option<Path> {
+) -> Option<ShortestPath> {
     let mut labels: Vec<Option<Label>> = vec![None; count];
     labels[0] = Some(Label { cost: 0.0, squares: 0.0, hops: 0, previous: 0 });
     for i in 0..count {
@@ -88,11 +88,11 @@ pub fn shortest_path_of<N: Iterator<Item = usize>>(
     }
     nodes.reverse();
     let hops = nodes.windows(2).map(|pair| hop(pair[0], pair[1])).collect::<Option<Vec<f64>>>()?;
-    Some(Path { nodes, hops, cost })
+    Some(ShortestPath { nodes, hops, cost })
 }
 
 /// The shortest path of exactly `knots` nodes over hops of at most `max_hop`.
-pub(super) fn shortest_path_of_length(distances: &impl Distances, max_hop: f64, knots: usize) -> Option<Path> {
+pub(super) fn shortest_path_of_length(distances: &impl Distances, max_hop: f64, knots: usize) -> Option<ShortestPath> {
     let count = distances.count();
     let next = |i: usize| (i + 1..count).filter_map(move |j| distances.within(i, j, max_hop).map(|length| (j, length)));
     path_of_length(count, knots, next)
@@ -103,7 +103,7 @@ pub(super) fn path_of_length<N: Iterator<Item = (usize, f64)>>(
     count: usize,
     knots: usize,
     next: impl Fn(usize) -> N,
-) -> Option<Path> {
+) -> Option<ShortestPath> {
     let mut layers: Vec<Vec<Option<Label>>> = vec![vec![None; count]];
     layers[0][0] = Some(Label { cost: 0.0, squares: 0.0, hops: 0, previous: 0 });
     for layer in 1..knots {
@@ -127,7 +127,7 @@ pub(super) fn path_of_length<N: Iterator<Item = (usize, f64)>>(
     nodes.reverse();
     let hop = |pair: &[usize]| next(pair[0]).find(|(j, _)| *j == pair[1]).map(|(_, length)| length);
     let hops = nodes.windows(2).map(hop).collect::<Option<_>>()?;
-    Some(Path { nodes, hops, cost })
+    Some(ShortestPath { nodes, hops, cost })
 }
 
 /// The smallest `max_hop` that leaves a path: the least longest hop of any path.
@@ -149,9 +149,9 @@ fn bottleneck(distances: &impl Distances) -> f64 {
 mod tests {
     use super::*;
     use crate::linalg::Matrix;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
-    fn random_graph(stream: &mut Stream, count: usize, metric: bool) -> Matrix {
+    fn random_graph(stream: &mut RandomStream, count: usize, metric: bool) -> Matrix {
         let points: Vec<[f64; 2]> = (0..count).map(|_| [stream.normal(), stream.normal()]).collect();
         let mut matrix = Matrix::zeros(count, count);
         for i in 0..count {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_shortest_path_is_the_best_of_all_on_1000_random_graphs() {
-        let mut stream = Stream::new(1, "graphs");
+        let mut stream = RandomStream::new(1, "graphs");
         for case in 0..1000 {
             let count = 2 + case % 11;
             let distances = random_graph(&mut stream, count, case % 2 == 0);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_longer_limit_never_makes_the_path_dearer() {
-        let mut stream = Stream::new(2, "limits");
+        let mut stream = RandomStream::new(2, "limits");
         for _ in 0..50 {
             let distances = random_graph(&mut stream, 20, false);
             let costs: Vec<f64> = (1..=20)

@@ -8,9 +8,9 @@
 //! Where a corruption treats channels alike, only second moments over pixels matter, and many images are replaced by as
 //! many as there are pixels, with the same moments (the triangular factor of a QR decomposition).
 
-use super::{Progress, ScheduleError};
+use super::{ScheduleError, ScheduleProgress};
 use crate::corruption::{Corruption, CorruptionError, LinearMap, Shape};
-use crate::linalg::{LinalgError, Matrix, MatrixView, multiply_into, triangular_factor};
+use crate::linalg::{LinalgError, Matrix, Strided, multiply_into, triangular_factor};
 use rayon::prelude::*;
 
 /// Images whose increments are multiplied together; bounds memory to some 20 MB per thread at 256 levels of 32x32.
@@ -23,7 +23,7 @@ pub fn paired_distances(
     corruption: &dyn Corruption,
     levels: &[f64],
     images: &[f64],
-    progress: &Progress<'_>,
+    progress: &ScheduleProgress<'_>,
 ) -> Result<Matrix, ScheduleError> {
     let shape = corruption.shape();
     let count = shape.count(images)?;
@@ -77,7 +77,7 @@ fn increment_moments(
     shape: Shape,
     maps: &[LinearMap],
     rows: &Matrix,
-    progress: &Progress<'_>,
+    progress: &ScheduleProgress<'_>,
 ) -> Result<Matrix, ScheduleError> {
     let increments = maps.len().saturating_sub(1);
     let group = (GROUP_VALUES / shape.len()).max(1);
@@ -118,8 +118,8 @@ fn group_moments(
     let mut moments = Matrix::zeros(count, count);
     for start in (0..count).step_by(BAND) {
         let height = BAND.min(count - start);
-        let band = MatrixView::new(&values[start * width..(start + height) * width], height, width);
-        let rest = MatrixView::new(&values[start * width..], count - start, width);
+        let band = Strided::new(&values[start * width..(start + height) * width], height, width);
+        let rest = Strided::new(&values[start * width..], count - start, width);
         let mut product = vec![0.0; height * (count - start)];
         multiply_into(band, rest.transposed(), &mut product, false);
         for (offset, row) in product.chunks_exact(count - start).enumerate() {
@@ -150,13 +150,13 @@ mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary, Decolourisation, Grey, Masking};
     use crate::linalg::squared_distance;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     fn agrees_with_plain_differences(corruption: &dyn Corruption, levels: &[f64], images: usize) {
         let shape = corruption.shape();
         let data: Vec<f64> = (0..images * shape.len())
             .map({
-                let mut stream = Stream::new(1, "images");
+                let mut stream = RandomStream::new(1, "images");
                 move |_| stream.uniform()
             })
             .collect();

@@ -2,7 +2,7 @@
 //! changing throughout the diffusion": "jointly selecting the blur and the noise scheduling with our framework").
 
 use super::ScheduleError;
-use super::graph::{Path, path_of_length, shortest_path_of};
+use super::graph::{ShortestPath, path_of_length, shortest_path_of};
 use crate::linalg::Matrix;
 
 /// Nodes (corruption level a, noise level b); edges never lower either.
@@ -58,7 +58,7 @@ impl JointGrid {
             (a..rows).flat_map(move |c| (b..width).map(move |d| c * width + d)).filter(move |&other| other != node)
         };
         let hop = |i: usize, j: usize| Some(self.distance(place(i), place(j)));
-        let Some(Path { nodes, hops, cost }) = shortest_path_of(rows * width, max_hop, hop, next) else {
+        let Some(ShortestPath { nodes, hops, cost }) = shortest_path_of(rows * width, max_hop, hop, next) else {
             return Err(ScheduleError::Unreachable { max_hop, bottleneck: self.longest_single_step() });
         };
         Ok(JointPath { nodes: nodes.into_iter().map(place).collect(), hops, cost, max_hop })
@@ -102,7 +102,8 @@ impl JointGrid {
                 hops.filter(|&(other, hop)| other != node && hop <= max_hop).collect()
             })
             .collect();
-        let Path { nodes, hops, cost } = path_of_length(rows * width, knots, |node| edges[node].iter().copied())?;
+        let ShortestPath { nodes, hops, cost } =
+            path_of_length(rows * width, knots, |node| edges[node].iter().copied())?;
         Some(JointPath { nodes: nodes.into_iter().map(place).collect(), hops, cost, max_hop })
     }
 
@@ -117,9 +118,9 @@ impl JointGrid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
-    fn grid(rows: usize, sigmas: usize, stream: &mut Stream) -> JointGrid {
+    fn grid(rows: usize, sigmas: usize, stream: &mut RandomStream) -> JointGrid {
         let mut at: Vec<f64> = (0..rows).map(|_| 3.0 * stream.uniform()).collect();
         at.sort_by(f64::total_cmp);
         let corruption = Matrix::from_fn(rows, rows, |i, j| (at[i] - at[j]).powi(2));
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_joint_path_is_the_best_of_all_on_200_random_grids() {
-        let mut stream = Stream::new(3, "joint");
+        let mut stream = RandomStream::new(3, "joint");
         for case in 0..200 {
             let grid = grid(2 + case % 3, 1 + case % 4, &mut stream);
             let max_hop = 0.3 + 2.0 * stream.uniform();
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn knots_are_found_and_neither_level_ever_falls() {
-        let grid = grid(40, 12, &mut Stream::new(4, "joint"));
+        let grid = grid(40, 12, &mut RandomStream::new(4, "joint"));
         for knots in [2, 3, 10, 32, 51] {
             let path = grid.find_knots(knots).unwrap();
             assert_eq!(path.nodes.len(), knots);

@@ -6,7 +6,7 @@ use crate::transport::{self, Bandwidth, Estimate, SinkhornOptions, TransportErro
 /// The metric M of Soft Diffusion, section 3.3. Estimates are of the *squared* distance.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
-pub enum Metric {
+pub enum TransportMetric {
     /// Root mean squared difference of the same images at two levels: W2 for commuting corruptions.
     Paired,
     /// Exact W2 by optimal assignment.
@@ -37,27 +37,27 @@ pub enum Metric {
     },
 }
 
-impl Metric {
+impl TransportMetric {
     /// The squared distance of two clouds of corrupted images.
     pub fn measure(&self, x: &Matrix, y: &Matrix) -> Result<Estimate, TransportError> {
         match *self {
-            Metric::Paired => transport::paired(x, y),
-            Metric::Exact => transport::exact(x, y),
-            Metric::Sinkhorn { entropy } => {
+            TransportMetric::Paired => transport::paired(x, y),
+            TransportMetric::Exact => transport::exact(x, y),
+            TransportMetric::Sinkhorn { entropy } => {
                 let cost = transport::squared_distances(x, y)?;
                 Ok(transport::sinkhorn(&cost, &SinkhornOptions::new(entropy))?.linear)
             }
-            Metric::SinkhornDivergence { entropy } => {
+            TransportMetric::SinkhornDivergence { entropy } => {
                 Ok(transport::sinkhorn_divergence(x, y, &SinkhornOptions::new(entropy))?.regularised)
             }
-            Metric::Sliced { directions, seed } => transport::sliced(x, y, directions, seed),
-            Metric::Bures => transport::bures(x, y),
-            Metric::Mmd { bandwidth } => transport::mmd(x, y, Bandwidth::Fixed(bandwidth)),
+            TransportMetric::Sliced { directions, seed } => transport::sliced(x, y, directions, seed),
+            TransportMetric::Bures => transport::bures(x, y),
+            TransportMetric::Mmd { bandwidth } => transport::mmd(x, y, Bandwidth::Fixed(bandwidth)),
         }
     }
 
     /// Whether the triangle inequality holds, so that far pairs can be told without measuring them.
     pub fn obeys_triangle_inequality(&self) -> bool {
-        !matches!(self, Metric::Sinkhorn { .. } | Metric::SinkhornDivergence { .. })
+        !matches!(self, TransportMetric::Sinkhorn { .. } | TransportMetric::SinkhornDivergence { .. })
     }
 }

@@ -19,15 +19,15 @@ mod search;
 
 pub use arc_length::equal_arc_length;
 pub use candidates::{log_spaced, usual_candidates};
-pub use distances::{Distances, LazyDistances, Progress};
+pub use distances::{Distances, LazyDistances, ScheduleProgress};
 pub use file::{DataRecord, Method, Schedule, Spread, Timing};
-pub use graph::{Path as GraphPath, shortest_path, shortest_path_of};
+pub use graph::{ShortestPath, shortest_path, shortest_path_of};
 pub use increments::paired_distances;
 pub use joint::{JointGrid, JointPath};
-pub use metric::Metric;
+pub use metric::TransportMetric;
 pub use mse_matched::{VarianceExploding, mse_matched};
 pub use plan::{Request, plan};
-pub use search::{Found, find_knots};
+pub use search::{KnotSearch, find_knots};
 
 use crate::corruption::CorruptionError;
 use crate::curve::CurveError;

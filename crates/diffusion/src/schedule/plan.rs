@@ -2,13 +2,13 @@
 
 use super::file::{DataRecord, Method, Schedule, Spread, Timing};
 use super::{
-    Distances, JointGrid, LazyDistances, Metric, Progress, ScheduleError, equal_arc_length, find_knots, mse_matched,
-    paired_distances,
+    Distances, JointGrid, LazyDistances, ScheduleError, ScheduleProgress, TransportMetric, equal_arc_length,
+    find_knots, mse_matched, paired_distances,
 };
 use crate::corruption::Corruption;
 use crate::curve::{Curve, Interpolation};
 use crate::linalg::Matrix;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use softdiff_engine::hash;
 use softdiff_engine::pixels::PixelValue;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub struct Request {
     /// Number of knots; the paper has 32.
     pub knots: usize,
     /// The distance.
-    pub metric: Metric,
+    pub metric: TransportMetric,
     /// How to choose; limits and flags of [`Method::ShortestPath`] are found, not read.
     pub method: Method,
     /// How levels run between knots.
@@ -44,7 +44,7 @@ pub fn plan<V: PixelValue>(
     corruption: &dyn Corruption,
     source: &[V],
     request: &Request,
-    progress: &Progress<'_>,
+    progress: &ScheduleProgress<'_>,
 ) -> Result<Schedule, ScheduleError> {
     // What cannot be is said before anything is measured.
     // Matched levels lie between candidates, so there may be more of them.
@@ -77,7 +77,7 @@ pub fn plan<V: PixelValue>(
         corruption: corruption.describe(),
         shape: corruption.shape(),
         method,
-        metric: if matches!(method, Method::Joint { .. }) { Metric::Paired } else { request.metric },
+        metric: if matches!(method, Method::Joint { .. }) { TransportMetric::Paired } else { request.metric },
         data: DataRecord {
             source: request.source.clone(),
             hash: hash::to_text(hash),
@@ -100,7 +100,7 @@ pub fn plan<V: PixelValue>(
 
 /// `count` images drawn without repetition.
 fn choose<V: PixelValue>(source: &[V], length: usize, count: usize, seed: u64) -> Vec<f64> {
-    let mut order = Stream::new(seed, "images of a schedule").permutation(source.len() / length);
+    let mut order = RandomStream::new(seed, "images of a schedule").permutation(source.len() / length);
     order.truncate(count);
     order.sort_unstable();
     order.iter().flat_map(|&image| &source[image * length..(image + 1) * length]).map(|value| value.unit()).collect()
@@ -119,12 +119,12 @@ fn choose_knots(
     corruption: &dyn Corruption,
     images: &[f64],
     request: &Request,
-    progress: &Progress<'_>,
+    progress: &ScheduleProgress<'_>,
 ) -> Result<ChosenKnots, ScheduleError> {
     let candidates = &request.candidates;
     let paired = match (request.metric, request.method) {
         // A squared error is of an image and the same image, whatever distance the hops are measured by.
-        (Metric::Paired, _) | (_, Method::MseMatched { .. } | Method::Joint { .. }) => {
+        (TransportMetric::Paired, _) | (_, Method::MseMatched { .. } | Method::Joint { .. }) => {
             Some(paired_distances(corruption, candidates, images, progress)?)
         }
         _ => None,
@@ -146,7 +146,7 @@ fn choose_knots(
             unconverged: 0,
         });
     }
-    if let (Metric::Paired, Some(distances)) = (request.metric, &paired) {
+    if let (TransportMetric::Paired, Some(distances)) = (request.metric, &paired) {
         return choose_from(distances, &errors(), corruption, request);
     }
     let shape = corruption.shape();

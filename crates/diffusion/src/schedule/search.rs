@@ -1,14 +1,14 @@
 //! Tuning `max_hop` until the shortest path has the knots asked for (Soft Diffusion, appendix "Schedulings": "we tune
 //! epsilon such that the shortest path contains 32 distributions").
 
-use super::graph::{Path, shortest_path, shortest_path_of_length};
+use super::graph::{ShortestPath, shortest_path, shortest_path_of_length};
 use super::{Distances, ScheduleError};
 
 /// A path of the right number of knots.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct KnotSearch {
     /// The path.
-    pub path: Path,
+    pub path: ShortestPath,
     /// The smallest limit that allows so many knots.
     pub max_hop: f64,
 }
@@ -18,7 +18,7 @@ pub struct Found {
 /// Taking any limit whose shortest path happens to have that many nodes is not enough: distances are nearly additive, so
 /// the shortest path takes hops as long as allowed and spends the slack on tiny ones, in which nothing changes. Under the
 /// smallest limit there is no slack.
-pub fn find_knots(distances: &impl Distances, knots: usize) -> Result<Found, ScheduleError> {
+pub fn find_knots(distances: &impl Distances, knots: usize) -> Result<KnotSearch, ScheduleError> {
     let count = distances.count();
     if knots < 2 || knots > count {
         return Err(ScheduleError::Knots { knots, candidates: count });
@@ -33,7 +33,7 @@ pub fn find_knots(distances: &impl Distances, knots: usize) -> Result<Found, Sch
         if at(middle).is_some() { high = middle } else { low = middle + 1 }
     }
     let path = at(high).ok_or(ScheduleError::Knots { knots, candidates: count })?;
-    Ok(Found { path, max_hop: limits[high] })
+    Ok(KnotSearch { path, max_hop: limits[high] })
 }
 
 /// All distances up to one at which the shortest path has at most `knots` nodes, rising.

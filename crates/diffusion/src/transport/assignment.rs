@@ -132,7 +132,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     fn cheapest_by_trying_all(cost: &Matrix, row: usize, used: &mut Vec<bool>) -> f64 {
         if row == cost.rows() {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_matching_is_the_best_of_all_in_300_random_cases() {
-        let mut stream = Stream::new(1, "assignment");
+        let mut stream = RandomStream::new(1, "assignment");
         for case in 0..300 {
             let n = 1 + case % 7;
             // Every third case has many equal costs.
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn on_a_line_the_matching_keeps_the_order() {
-        let mut stream = Stream::new(2, "line");
+        let mut stream = RandomStream::new(2, "line");
         let mut x = stream.normals(200);
         let mut y: Vec<f64> = stream.normals(200).iter().map(|v| 3.0 * v + 1.0).collect();
         let cloud = |v: &[f64]| Matrix::from_vec(200, 1, v.to_vec()).unwrap();

@@ -36,11 +36,11 @@ fn covariance_factor(cloud: &Matrix, mean: &[f64]) -> Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     #[test]
     fn a_linear_map_of_a_cloud_lies_at_its_closed_form() {
-        let mut stream = Stream::new(4, "bures");
+        let mut stream = RandomStream::new(4, "bures");
         // For y = D x + s with D positive diagonal the optimal map is D itself when x has uncorrelated coordinates.
         let x = Matrix::from_fn(4, 2, |i, j| [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]][i][j]);
         let y = Matrix::from_fn(4, 2, |i, j| x[(i, j)] * [2.0, 0.5][j] + [3.0, 0.0][j]);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn more_points_than_dimensions_or_fewer_give_the_same_distance() {
-        let mut stream = Stream::new(5, "bures");
+        let mut stream = RandomStream::new(5, "bures");
         let x = Matrix::from_fn(12, 5, |_, _| stream.normal());
         let y = Matrix::from_fn(9, 5, |_, _| 2.0 * stream.normal() + 1.0);
         let padded = |cloud: &Matrix| Matrix::from_fn(cloud.rows(), 40, |i, j| if j < 5 { cloud[(i, j)] } else { 0.0 });

@@ -64,11 +64,11 @@ fn distances_to_four(x: &[f64], y: [&[f64]; TILE]) -> [f64; TILE] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     #[test]
     fn distances_equal_the_plain_sum_for_odd_sizes() {
-        let mut stream = Stream::new(1, "cost");
+        let mut stream = RandomStream::new(1, "cost");
         for (n, m, d) in [(1, 1, 1), (9, 7, 5), (17, 30, 33)] {
             let x = Matrix::from_fn(n, d, |_, _| stream.normal());
             let y = Matrix::from_fn(m, d, |_, _| stream.normal());

@@ -64,11 +64,11 @@ pub fn self_transport(cost: &Matrix, options: &SinkhornOptions) -> Result<(Estim
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     #[test]
     fn the_divergence_is_symmetric_positive_and_zero_for_equal_clouds() {
-        let mut stream = Stream::new(9, "divergence");
+        let mut stream = RandomStream::new(9, "divergence");
         let x = Matrix::from_fn(40, 3, |_, _| stream.normal());
         let y = Matrix::from_fn(30, 3, |_, _| stream.normal() + 0.5);
         let options = SinkhornOptions::new(0.5);

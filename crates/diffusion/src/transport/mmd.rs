@@ -52,7 +52,7 @@ fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     #[test]
     fn two_points_have_the_closed_form() {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn samples_of_one_distribution_differ_by_about_the_stated_bias() {
-        let mut stream = Stream::new(6, "mmd");
+        let mut stream = RandomStream::new(6, "mmd");
         let mut draw = |shift: f64| Matrix::from_fn(150, 3, |_, _| stream.normal() + shift);
         let (x, y, far) = (draw(0.0), draw(0.0), draw(1.0));
         let same = mmd(&x, &y, Bandwidth::Median).unwrap();

@@ -244,11 +244,11 @@ impl<'a> Scaling<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
     use crate::transport::{assignment, squared_distances};
 
     fn clouds(n: usize, m: usize, dimensions: usize) -> (Matrix, Matrix) {
-        let mut stream = Stream::new(8, "sinkhorn");
+        let mut stream = RandomStream::new(8, "sinkhorn");
         let x = Matrix::from_fn(n, dimensions, |_, _| stream.normal());
         (x, Matrix::from_fn(m, dimensions, |_, _| 1.5 * stream.normal() + 0.3))
     }

@@ -2,7 +2,7 @@
 
 use super::{Estimate, TransportError, check_clouds};
 use crate::linalg::{Matrix, dot, norm};
-use crate::random::Stream;
+use crate::random::RandomStream;
 use rayon::prelude::*;
 use softdiff_engine::pixels::{PixelValue, to_unit};
 
@@ -39,7 +39,7 @@ pub fn sliced_images<V: PixelValue>(
         let drawn: Vec<Vec<f64>> = draws
             .into_par_iter()
             .map(|draw| {
-                let mut direction = Stream::numbered(seed, "sliced direction", draw).normals(size);
+                let mut direction = RandomStream::numbered(seed, "sliced direction", draw).normals(size);
                 let scale = (size as f64).sqrt() / norm(&direction);
                 direction.iter_mut().for_each(|v| *v *= scale);
                 direction
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_shift_has_its_own_squared_length_within_the_stated_error() {
-        let mut stream = Stream::new(3, "sliced");
+        let mut stream = RandomStream::new(3, "sliced");
         let x = Matrix::from_fn(50, 20, |_, _| stream.normal());
         let y = Matrix::from_fn(50, 20, |i, j| x[(i, j)] + 0.5);
         let found = sliced(&x, &y, 2000, 1).unwrap();

@@ -90,11 +90,11 @@ impl Hint for CheckpointError {
 pub type Result<T> = std::result::Result<T, CheckpointError>;
 
 /// Names what was being done, and to what, when the operating system refused.
-pub(super) trait Doing<T> {
+pub(super) trait CheckpointContext<T> {
     fn doing(self, action: &'static str, path: &std::path::Path) -> Result<T>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> CheckpointContext<T> for io::Result<T> {
     fn doing(self, action: &'static str, path: &std::path::Path) -> Result<T> {
         self.map_err(|source| CheckpointError::Io { action, path: path.into(), source })
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A checkpoint whose manifest has been read.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredCheckpoint {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     manifest: Manifest,
@@ -21,18 +21,18 @@ pub struct Stored {
 
 /// What a search for a checkpoint to continue from found.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundCheckpoints {
     /// The newest one that verifies; none when there are no checkpoints at all.
-    pub newest: Option<Stored>,
+    pub newest: Option<StoredCheckpoint>,
     /// Newer ones that cannot be used, newest first.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedCheckpoint>,
     /// What an earlier process left half-done and was removed.
     pub removed: Vec<String>,
 }
 
 /// A checkpoint that cannot be used.
 #[derive(Debug)]
-pub struct Skipped {
+pub struct SkippedCheckpoint {
     /// Its step.
     pub step: u64,
     /// Why.
@@ -42,9 +42,9 @@ pub struct Skipped {
 /// Bytes read at a time.
 const BLOCK: usize = 1 << 20;
 
-impl Stored {
+impl StoredCheckpoint {
     /// Reads the manifest of the checkpoint in `path`, which must be of step `step`.
-    pub(super) fn open(fs: Arc<dyn Fs>, path: PathBuf, step: u64) -> Result<Stored> {
+    pub(super) fn open(fs: Arc<dyn Fs>, path: PathBuf, step: u64) -> Result<StoredCheckpoint> {
         let file = path.join(MANIFEST);
         let bytes = match read_up_to(fs.as_ref(), &file, LONGEST) {
             Ok(bytes) => bytes,
@@ -54,7 +54,7 @@ impl Stored {
         if manifest.step != step {
             return Err(field(&path, MANIFEST, "step", &step, &manifest.step));
         }
-        Ok(Stored { fs, path, manifest })
+        Ok(StoredCheckpoint { fs, path, manifest })
     }
 
     /// What the manifest says.

@@ -16,9 +16,9 @@ mod tensors;
 mod writer;
 
 pub use error::{CheckpointError, Result};
-pub use folder::{Found, Skipped, Stored};
+pub use folder::{FoundCheckpoints, SkippedCheckpoint, StoredCheckpoint};
 pub use manifest::{FileEntry, Identity, MANIFEST, Manifest, SCHEMA};
 pub use retention::{Better, Retention};
-pub use state::{Progress, TrainingState};
+pub use state::{TrainingProgress, TrainingState};
 pub use store::{Checkpoints, Saved, folder_name};
-pub use writer::{Save, Writer};
+pub use writer::{CheckpointWriter, Save};

@@ -7,7 +7,7 @@ use softdiff_engine::optim::{Adam, AdamConfig};
 
 /// How far a run got; the content of `state.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct TrainingProgress {
     /// Training steps done, those included whose update was skipped.
     pub step: u64,
     /// Images the network has seen.
@@ -28,14 +28,14 @@ pub struct TrainingState {
     /// Moments and moving averages.
     pub adam: Adam<f32>,
     /// How far it got.
-    pub progress: Progress,
+    pub progress: TrainingProgress,
 }
 
 impl TrainingState {
     /// The state before the first step.
     pub fn new(params: Params<f32>, config: AdamConfig) -> Self {
         let adam = Adam::new(config, &params);
-        TrainingState { params, adam, progress: Progress::default() }
+        TrainingState { params, adam, progress: TrainingProgress::default() }
     }
 
     /// The weights to sample with: the first moving average, else the raw ones.

@@ -1,7 +1,7 @@
 //! The folder `checkpoints/` of a run: saving, finding the newest that is whole, deleting the old.
 
-use super::error::{CheckpointError, Doing, Result};
-use super::folder::{Found, Skipped, Stored};
+use super::error::{CheckpointContext, CheckpointError, Result};
+use super::folder::{FoundCheckpoints, SkippedCheckpoint, StoredCheckpoint};
 use super::manifest::{FileEntry, Identity, MANIFEST, Manifest, SCHEMA};
 use super::retention::Retention;
 use super::state::TrainingState;
@@ -36,7 +36,7 @@ pub struct Checkpoints {
 #[derive(Debug)]
 pub struct Saved {
     /// The checkpoint, published and verified.
-    pub checkpoint: Stored,
+    pub checkpoint: StoredCheckpoint,
     /// Steps of the old ones that were deleted.
     pub deleted: Vec<u64>,
     /// What failed afterwards, at no cost to the checkpoint: the hint `latest`, or deleting old ones.
@@ -67,8 +67,8 @@ impl Checkpoints {
     }
 
     /// Opens and verifies one checkpoint.
-    pub fn get(&self, step: u64) -> Result<Stored> {
-        let stored = Stored::open(self.fs.clone(), self.folder.join(folder_name(step)), step)?;
+    pub fn get(&self, step: u64) -> Result<StoredCheckpoint> {
+        let stored = StoredCheckpoint::open(self.fs.clone(), self.folder.join(folder_name(step)), step)?;
         stored.verify()?;
         Ok(stored)
     }
@@ -76,18 +76,18 @@ impl Checkpoints {
     /// The newest checkpoint that verifies, and why newer ones do not. Changes nothing on disk.
     ///
     /// It is an error when there are checkpoints and none verifies: to begin anew is for the user to decide.
-    pub fn newest_valid(&self) -> Result<Found> {
+    pub fn newest_valid(&self) -> Result<FoundCheckpoints> {
         let mut skipped = Vec::new();
         for step in self.steps()?.into_iter().rev() {
             match self.get(step) {
-                Ok(stored) => return Ok(Found { newest: Some(stored), skipped, removed: vec![] }),
-                Err(reason) => skipped.push(Skipped { step, reason }),
+                Ok(stored) => return Ok(FoundCheckpoints { newest: Some(stored), skipped, removed: vec![] }),
+                Err(reason) => skipped.push(SkippedCheckpoint { step, reason }),
             }
         }
         let count = skipped.len();
         match skipped.into_iter().next() {
-            None => Ok(Found { newest: None, skipped: vec![], removed: vec![] }),
-            Some(Skipped { reason, .. }) => {
+            None => Ok(FoundCheckpoints { newest: None, skipped: vec![], removed: vec![] }),
+            Some(SkippedCheckpoint { reason, .. }) => {
                 Err(CheckpointError::AllDamaged { folder: self.folder.clone(), count, newest: Box::new(reason) })
             }
         }
@@ -96,7 +96,7 @@ impl Checkpoints {
     /// [`Self::newest_valid`], after removing what an earlier process left half-written or half-deleted.
     ///
     /// Only who holds the run's lock may do this: otherwise another process may be writing at this moment.
-    pub fn resume(&self, _held: &RunLock) -> Result<Found> {
+    pub fn resume(&self, _held: &RunLock) -> Result<FoundCheckpoints> {
         let mut removed = Vec::new();
         for name in self.fs.list(&self.folder).doing("list", &self.folder)? {
             let temporary = name.split_once(TEMPORARY).is_some_and(|(name, _)| step_of(name).is_some());
@@ -106,7 +106,7 @@ impl Checkpoints {
                 removed.push(name);
             }
         }
-        Ok(Found { removed, ..self.newest_valid()? })
+        Ok(FoundCheckpoints { removed, ..self.newest_valid()? })
     }
 
     /// Saves `state`: published whole and durable, verified, and only then are old ones deleted.

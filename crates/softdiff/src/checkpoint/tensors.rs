@@ -1,7 +1,7 @@
 //! A training state as the files of a checkpoint, and back.
 
 use super::error::{CheckpointError, Result};
-use super::state::{Progress, TrainingState};
+use super::state::{TrainingProgress, TrainingState};
 use safetensors::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 use softdiff_engine::optim::{Adam, AdamConfig};
@@ -23,7 +23,7 @@ struct StateFile {
     /// Adam's own count: steps less the skipped updates.
     updates: u64,
     #[serde(flatten)]
-    progress: Progress,
+    progress: TrainingProgress,
 }
 
 /// The file of the moving average with this decay.
@@ -52,7 +52,7 @@ pub(super) fn encode(state: &TrainingState, mut write: impl FnMut(&str, &[u8]) -
     let mut moments = Vec::new();
     for (prefix, values) in MOMENTS.iter().zip([&adam.first, &adam.second]) {
         for (index, spec) in trainable().enumerate() {
-            let tensor = Tensor { spec, values: values.get(index).map_or(&[], Vec::as_slice) };
+            let tensor = StoredTensor { spec, values: values.get(index).map_or(&[], Vec::as_slice) };
             moments.push((format!("{prefix}{}", spec.name), tensor));
         }
     }
@@ -106,13 +106,13 @@ pub(super) fn decode(
 }
 
 fn encode_params(params: &Params<f32>) -> Result<Vec<u8>> {
-    let tensor = |(index, spec)| Tensor { spec, values: params.value(index) };
+    let tensor = |(index, spec)| StoredTensor { spec, values: params.value(index) };
     serialize(params.specs().iter().enumerate().map(|item| (item.1.name.clone(), tensor(item))).collect())
 }
 
 /// No metadata, whose order would differ from process to process: equal states give equal bytes.
-fn serialize(tensors: Vec<(String, Tensor)>) -> Result<Vec<u8>> {
-    for (name, Tensor { spec, values }) in &tensors {
+fn serialize(tensors: Vec<(String, StoredTensor)>) -> Result<Vec<u8>> {
+    for (name, StoredTensor { spec, values }) in &tensors {
         if values.len() != spec.shape.numel() {
             let (expected, found) = (spec.shape.numel(), values.len());
             return Err(CheckpointError::Moments { tensor: name.clone(), expected, found });
@@ -127,12 +127,12 @@ fn serialize(tensors: Vec<(String, Tensor)>) -> Result<Vec<u8>> {
     }
 }
 
-struct Tensor<'a> {
+struct StoredTensor<'a> {
     spec: &'a ParamSpec,
     values: &'a [f32],
 }
 
-impl View for Tensor<'_> {
+impl View for StoredTensor<'_> {
     fn dtype(&self) -> Dtype {
         Dtype::F32
     }

@@ -21,7 +21,7 @@ pub struct Save {
 
 /// Writes checkpoints while training goes on.
 #[derive(Debug)]
-pub struct Writer {
+pub struct CheckpointWriter {
     /// None once the thread was told to end.
     jobs: Option<Sender<Save>>,
     results: Receiver<Result<Saved>>,
@@ -29,9 +29,9 @@ pub struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Writer {
+impl CheckpointWriter {
     /// Starts the thread.
-    pub fn new(checkpoints: Checkpoints) -> Result<Writer> {
+    pub fn new(checkpoints: Checkpoints) -> Result<CheckpointWriter> {
         let (jobs, inbox) = channel::<Save>();
         let (outbox, results) = channel();
         let work = move || {
@@ -47,7 +47,7 @@ impl Writer {
         let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(work).map_err(|source| {
             CheckpointError::Io { action: "start a thread for", path: "checkpoints".into(), source }
         })?;
-        Ok(Writer { jobs: Some(jobs), results, busy: false, thread: Some(thread) })
+        Ok(CheckpointWriter { jobs: Some(jobs), results, busy: false, thread: Some(thread) })
     }
 
     /// Hands a state over, after waiting for the one before; gives what became of that one.
@@ -96,8 +96,8 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
-    /// Finishes the save in progress. Call [`Writer::wait`] first: here an error can only be printed.
+impl Drop for CheckpointWriter {
+    /// Finishes the save in progress. Call [`CheckpointWriter::wait`] first: here an error can only be printed.
     fn drop(&mut self) {
         if let Err(error) = self.wait() {
             eprintln!("error: {error}");

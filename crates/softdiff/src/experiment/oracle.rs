@@ -8,7 +8,7 @@
 
 use crate::corruption::{Corruption, CorruptionError, HeatDissipation, LinearMap, Shape};
 use crate::path::{LevelSchedule, Path};
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::recipe::{BuildError, Recipe};
 use crate::sampler::{Ending, Past, Sampler, SamplerError, Sampling, StepContext};
 use crate::schedule::{Schedule, Timing};
@@ -126,7 +126,7 @@ impl GaussianImages {
 
     /// Refuses maps that mix frequencies.
     fn check_diagonal(&self, map: &LinearMap) -> Result<(), OracleError> {
-        let image = Stream::new(0, "any image").normals(self.shape.len());
+        let image = RandomStream::new(0, "any image").normals(self.shape.len());
         let before = self.transform.apply(self.shape, &image)?;
         let after = self.transform.apply(self.shape, &map.apply(self.shape, &image)?)?;
         let gains = self.gains(map)?;
@@ -150,7 +150,7 @@ mod tests {
 
     fn images(count: usize) -> Vec<f64> {
         let blurred = path().at(0.5).unwrap().map;
-        blurred.apply_batch(SHAPE, &Stream::new(1, "images").normals(count * SHAPE.len())).unwrap()
+        blurred.apply_batch(SHAPE, &RandomStream::new(1, "images").normals(count * SHAPE.len())).unwrap()
     }
 
     fn gaussian(images: &[f64]) -> GaussianImages {
@@ -165,7 +165,7 @@ mod tests {
         for sampler in [&Momentum as &dyn Sampler, &FlowMomentum, &Naive] {
             let exact = gaussian.distance(&path, sampler, &sampling).unwrap();
             let count = 4000;
-            let noise = Stream::new(2, "start").normals(count * SHAPE.len());
+            let noise = RandomStream::new(2, "start").normals(count * SHAPE.len());
             let deviations: Vec<f64> =
                 gaussian.corrupted(&path, 1.0).unwrap().iter().map(|variance| variance.sqrt()).collect();
             let drawn: Vec<f64> = noise.iter().enumerate().map(|(i, z)| z * deviations[i % SHAPE.len()]).collect();

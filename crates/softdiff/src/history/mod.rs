@@ -8,14 +8,14 @@ mod tensorboard;
 pub use csv::{evaluations_csv, metrics_csv, steps_csv};
 pub use tensorboard::{event_file_name, tensorboard};
 
-use crate::run::{Event, EventKind, Result, RunFolder, Session};
+use crate::run::{Event, EventKind, Result, RunFolder, RunSession};
 use crate::watch::Clock;
 
 /// The records of a run, finished or not.
 pub struct History {
     folder: RunFolder,
     events: Vec<Event>,
-    sessions: Vec<Session>,
+    sessions: Vec<RunSession>,
     clock: Clock,
     bins: Vec<f64>,
 }

@@ -1,6 +1,6 @@
 //! A score_sde checkpoint as a file of weights, and as a state that training goes on from.
 
-use super::score_sde::{Adam, Moments, NoiseLevels, Tensor};
+use super::score_sde::{ImportedAdam, Moments, NoiseLevels, OfficialTensor};
 use super::{ScoreSdeCheckpoint, TrainingFile, write_safetensors};
 use crate::network::{Correspondence, UNetConfig, UnknownNetwork};
 use softdiff_engine::{Params, atomic_file};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Tensors by name.
-type Tensors = Vec<(String, Tensor)>;
+type Tensors = Vec<(String, OfficialTensor)>;
 
 /// The two sets of weights in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,12 +132,12 @@ fn translate(official: &Tensors, image_size: Option<usize>) -> Result<(UNetConfi
     let shapes: Vec<(&str, &[usize])> = official.iter().map(|(n, t)| (n.as_str(), t.shape.as_slice())).collect();
     let config = UNetConfig::from_official(&shapes, image_size).map_err(ConversionError::Network)?;
     let (graph, net) = config.graph(1)?;
-    let by_name: HashMap<&str, &Tensor> = official.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let by_name: HashMap<&str, &OfficialTensor> = official.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let find = |name: &str| by_name.get(name).map(|t| (t.shape.clone(), t.data.clone()));
     let mut params = Params::<f32>::zeros(&graph);
     Correspondence::load_all(&net.correspondence, &mut params, &find)?;
     let named = params.specs().iter().enumerate().map(|(index, spec)| {
-        (spec.name.clone(), Tensor { shape: spec.shape.to_vec(), data: params.value(index).to_vec() })
+        (spec.name.clone(), OfficialTensor { shape: spec.shape.to_vec(), data: params.value(index).to_vec() })
     });
     Ok((config, named.collect()))
 }
@@ -145,14 +145,14 @@ fn translate(official: &Tensors, image_size: Option<usize>) -> Result<(UNetConfi
 /// Adam's updates and its two moments under our names; none before its first step.
 fn moments(
     checkpoint: &ScoreSdeCheckpoint,
-    adam: &Adam,
+    adam: &ImportedAdam,
     image_size: Option<usize>,
 ) -> Result<Option<(u64, [Tensors; 2])>, ConversionError> {
     let Some(updates) = adam.moments.iter().map(|moments| moments.step).max() else { return Ok(None) };
-    let named = |of: fn(&Moments) -> &Tensor| {
-        let moments: HashMap<&str, &Tensor> = adam.moments.iter().map(|m| (m.name.as_str(), of(m))).collect();
+    let named = |of: fn(&Moments) -> &OfficialTensor| {
+        let moments: HashMap<&str, &OfficialTensor> = adam.moments.iter().map(|m| (m.name.as_str(), of(m))).collect();
         // Frozen parameters have no moments; their own values keep their place.
-        let tensor = |(name, value): &(String, Tensor)| {
+        let tensor = |(name, value): &(String, OfficialTensor)| {
             (name.clone(), moments.get(name.as_str()).map_or_else(|| value.clone(), |tensor| (*tensor).clone()))
         };
         translate(&checkpoint.model.iter().map(tensor).collect(), image_size).map(|(_, tensors)| tensors)

@@ -3,7 +3,7 @@
 //! A pickled numpy scalar is `scalar(dtype("f8", …) with state (3, "<", …), encode("…", "latin1"))`.
 
 use super::ImportError;
-use super::pickle::{Global, Node, Value};
+use super::pickle::{Global, PickleNode, PickleValue};
 use super::torch::TorchFile;
 use softdiff_data::quote::quote;
 
@@ -11,12 +11,12 @@ use softdiff_data::quote::quote;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A finite number.
-pub(super) fn number(file: &TorchFile, node: &Node) -> Result<f64, ImportError> {
+pub(super) fn number(file: &TorchFile, node: &PickleNode) -> Result<f64, ImportError> {
     let value = match node.value() {
-        Value::Int(value) => *value as f64,
-        Value::Float(value) => *value,
-        Value::Call { function: Global::NumpyScalar, arguments, .. } => scalar(&node.at(*arguments))?,
-        Value::Call { function: Global::RebuildTensor | Global::RebuildParameter, .. } => {
+        PickleValue::Int(value) => *value as f64,
+        PickleValue::Float(value) => *value,
+        PickleValue::Call { function: Global::NumpyScalar, arguments, .. } => scalar(&node.at(*arguments))?,
+        PickleValue::Call { function: Global::RebuildTensor | Global::RebuildParameter, .. } => {
             match *file.tensor(node)?.data.into_f64() {
                 [value] => value,
                 ref values => {
@@ -31,7 +31,7 @@ pub(super) fn number(file: &TorchFile, node: &Node) -> Result<f64, ImportError> 
 }
 
 /// A number of something: whole and at least 0.
-pub(super) fn whole(file: &TorchFile, node: &Node) -> Result<u64, ImportError> {
+pub(super) fn whole(file: &TorchFile, node: &PickleNode) -> Result<u64, ImportError> {
     let value = number(file, node)?;
     if value.fract() == 0.0 && (0.0..=EXACT).contains(&value) {
         Ok(value as u64)
@@ -40,11 +40,11 @@ pub(super) fn whole(file: &TorchFile, node: &Node) -> Result<u64, ImportError> {
     }
 }
 
-fn out_of_range(node: &Node, value: f64, expected: &'static str) -> ImportError {
+fn out_of_range(node: &PickleNode, value: f64, expected: &'static str) -> ImportError {
     ImportError::OutOfRange { place: node.place(), value, expected }
 }
 
-fn scalar(arguments: &Node) -> Result<f64, ImportError> {
+fn scalar(arguments: &PickleNode) -> Result<f64, ImportError> {
     let [dtype, content] = arguments.tuple("the arguments of a numpy scalar")?;
     let format = format(&dtype)?;
     let bytes = latin1_bytes(&content)?;
@@ -63,8 +63,8 @@ fn scalar(arguments: &Node) -> Result<f64, ImportError> {
 }
 
 /// The format code of a little-endian dtype.
-fn format<'a>(dtype: &Node<'a>) -> Result<&'a str, ImportError> {
-    let &Value::Call { function: Global::NumpyDtype, arguments, state: Some(state) } = dtype.value() else {
+fn format<'a>(dtype: &PickleNode<'a>) -> Result<&'a str, ImportError> {
+    let &PickleValue::Call { function: Global::NumpyDtype, arguments, state: Some(state) } = dtype.value() else {
         return Err(dtype.wrong("a numpy dtype"));
     };
     let [_version, order] = dtype.at(state).tuple("the state of a numpy dtype")?;
@@ -76,8 +76,8 @@ fn format<'a>(dtype: &Node<'a>) -> Result<&'a str, ImportError> {
 }
 
 /// Protocol 2 has no bytes, so Python writes them as text of code points below 256.
-fn latin1_bytes(node: &Node) -> Result<Vec<u8>, ImportError> {
-    let &Value::Call { function: Global::Encode, arguments, .. } = node.value() else {
+fn latin1_bytes(node: &PickleNode) -> Result<Vec<u8>, ImportError> {
+    let &PickleValue::Call { function: Global::Encode, arguments, .. } = node.value() else {
         return Err(node.wrong("encoded bytes"));
     };
     let [text, encoding] = node.at(arguments).tuple("the arguments of encode")?;

@@ -11,8 +11,8 @@ mod opcode;
 mod value;
 
 pub use global::Global;
-pub use node::Node;
-pub use value::{Id, Key, Pickle, Value};
+pub use node::PickleNode;
+pub use value::{Id, Pickle, PickleKey, PickleValue};
 
 use super::ImportError;
 

@@ -3,7 +3,7 @@
 //! The `safetensors` crate writes its metadata in the order of a hash map, a new one on every run. Here keys are sorted, so
 //! that the same checkpoint always gives the same bytes.
 
-use super::score_sde::Tensor;
+use super::score_sde::OfficialTensor;
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,10 +14,11 @@ const ALIGNMENT: usize = 8;
 /// Writes single-precision tensors in the order of their names.
 pub fn write_safetensors(
     out: &mut impl Write,
-    tensors: &[(String, Tensor)],
+    tensors: &[(String, OfficialTensor)],
     metadata: &BTreeMap<String, String>,
 ) -> io::Result<()> {
-    let by_name: BTreeMap<&str, &Tensor> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    let by_name: BTreeMap<&str, &OfficialTensor> =
+        tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     let mut header = Map::new();
     header.insert("__metadata__".into(), json!(metadata));
     let mut start = 0;

@@ -8,19 +8,19 @@ mod adam;
 mod levels;
 mod parameters;
 
-pub use adam::{Adam, Moments};
+pub use adam::{ImportedAdam, Moments};
 pub use levels::NoiseLevels;
 
 use super::numpy::{number, whole};
-use super::pickle::Node;
+use super::pickle::PickleNode;
 use super::torch::TorchFile;
 use super::{ImportError, foreign, read_file};
-use parameters::{Model, read_weights};
+use parameters::{OfficialModel, read_weights};
 use std::path::Path;
 
 /// A tensor in single precision, row-major.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
+pub struct OfficialTensor {
     /// The size along each axis, in the official layout.
     pub shape: Vec<usize>,
     /// The numbers.
@@ -31,15 +31,15 @@ pub struct Tensor {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreSdeCheckpoint {
     /// The weights as last trained, in the model's order.
-    pub model: Vec<(String, Tensor)>,
+    pub model: Vec<(String, OfficialTensor)>,
     /// The averaged weights: trained parameters in the model's order, then frozen ones, which have no average.
-    pub ema: Vec<(String, Tensor)>,
+    pub ema: Vec<(String, OfficialTensor)>,
     /// The rate of the average, 0.999 for the VE models.
     pub ema_decay: f64,
     /// How many updates the average has seen, when they were counted.
     pub ema_updates: Option<u64>,
     /// The optimizer, unless it was left out to save space.
-    pub adam: Option<Adam>,
+    pub adam: Option<ImportedAdam>,
     /// Training steps done.
     pub step: u64,
     /// The buffer of discrete noise levels, largest first.
@@ -67,9 +67,10 @@ impl ScoreSdeCheckpoint {
         {
             return Err(ImportError::Foreign { software: foreign::DIFFUSERS });
         }
-        let model = Model::read(&file, &root.get("model")?)?;
+        let model = OfficialModel::read(&file, &root.get("model")?)?;
         let average = root.get("ema")?;
-        let adam = root.find("optimizer")?.map(|optimizer| Adam::read(&file, &optimizer, &model)).transpose()?;
+        let adam =
+            root.find("optimizer")?.map(|optimizer| ImportedAdam::read(&file, &optimizer, &model)).transpose()?;
         Ok(ScoreSdeCheckpoint {
             ema: read_average(&file, &average.get("shadow_params")?, &model)?,
             ema_decay: read_decay(&file, &average.get("decay")?)?,
@@ -82,7 +83,11 @@ impl ScoreSdeCheckpoint {
     }
 }
 
-fn read_average(file: &TorchFile, list: &Node, model: &Model) -> Result<Vec<(String, Tensor)>, ImportError> {
+fn read_average(
+    file: &TorchFile,
+    list: &PickleNode,
+    model: &OfficialModel,
+) -> Result<Vec<(String, OfficialTensor)>, ImportError> {
     let items = list.items()?;
     let trained = model.trained().count();
     if items.len() != trained {
@@ -97,7 +102,7 @@ fn read_average(file: &TorchFile, list: &Node, model: &Model) -> Result<Vec<(Str
     Ok(average)
 }
 
-fn read_decay(file: &TorchFile, node: &Node) -> Result<f64, ImportError> {
+fn read_decay(file: &TorchFile, node: &PickleNode) -> Result<f64, ImportError> {
     let decay = number(file, node)?;
     if !(0.0..=1.0).contains(&decay) {
         return Err(ImportError::OutOfRange { place: node.place(), value: decay, expected: "between 0 and 1" });
@@ -106,7 +111,7 @@ fn read_decay(file: &TorchFile, node: &Node) -> Result<f64, ImportError> {
 }
 
 /// `None` is how torch_ema says that it does not count.
-fn read_updates(file: &TorchFile, average: &Node) -> Result<Option<u64>, ImportError> {
+fn read_updates(file: &TorchFile, average: &PickleNode) -> Result<Option<u64>, ImportError> {
     match average.find("num_updates")? {
         Some(node) if !node.is_none() => whole(file, &node).map(Some),
         _ => Ok(None),

@@ -10,10 +10,10 @@ mod legacy;
 pub use dtype::{DType, Numbers};
 
 use super::ImportError;
-use super::pickle::{self, Global, Node, Pickle, Value};
+use super::pickle::{self, Global, Pickle, PickleNode, PickleValue};
 use crate::archive::ArchiveError;
 use crate::archive::zip::{Archive, Rules};
-use layout::Layout;
+use layout::TensorLayout;
 use softdiff_data::quote::quote;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -91,15 +91,15 @@ impl<'a> TorchFile<'a> {
     }
 
     /// The outermost value of the pickle.
-    pub fn root(&self) -> Node<'_> {
+    pub fn root(&self) -> PickleNode<'_> {
         self.pickle.root()
     }
 
     /// The tensor that a value describes.
-    pub fn tensor(&self, node: &Node) -> Result<TorchTensor, ImportError> {
+    pub fn tensor(&self, node: &PickleNode) -> Result<TorchTensor, ImportError> {
         let arguments = match node.value() {
             // A parameter is a tensor in a wrapper; it cannot be wrapped twice.
-            Value::Call { function: Global::RebuildParameter, arguments, .. } => {
+            PickleValue::Call { function: Global::RebuildParameter, arguments, .. } => {
                 let [inner] = node.at(*arguments).tuple("the arguments of a parameter")?;
                 tensor_arguments(&inner)?
             }
@@ -107,7 +107,7 @@ impl<'a> TorchFile<'a> {
         };
         let [storage, offset, size, stride] = arguments.tuple("the arguments of a tensor")?;
         let (dtype, key, bytes) = self.storage(&storage)?;
-        let layout = Layout::read(&offset, &size, &stride)?;
+        let layout = TensorLayout::read(&offset, &size, &stride)?;
         let elements = (bytes.len() / dtype.bytes()) as u64;
         layout.check(elements, key, &node.place())?;
         self.charge(layout.count().saturating_mul(dtype.wide_bytes()), node)?;
@@ -115,7 +115,7 @@ impl<'a> TorchFile<'a> {
         Ok(TorchTensor { shape: layout.into_shape(), dtype, data })
     }
 
-    fn charge(&self, bytes: u64, node: &Node) -> Result<(), ImportError> {
+    fn charge(&self, bytes: u64, node: &PickleNode) -> Result<(), ImportError> {
         let bytes = self.spent.get().saturating_add(bytes);
         if bytes > self.budget {
             return Err(ImportError::TensorBudget { place: node.place(), bytes, limit: self.budget });
@@ -125,13 +125,15 @@ impl<'a> TorchFile<'a> {
     }
 
     /// `("storage", type, key, location, elements)`, and the entry of that key, exactly as long as said.
-    fn storage<'n>(&self, node: &Node<'n>) -> Result<(DType, &'n str, &'a [u8]), ImportError> {
-        let &Value::Persistent(description) = node.value() else { return Err(node.wrong("a storage")) };
+    fn storage<'n>(&self, node: &PickleNode<'n>) -> Result<(DType, &'n str, &'a [u8]), ImportError> {
+        let &PickleValue::Persistent(description) = node.value() else { return Err(node.wrong("a storage")) };
         let [tag, kind, key, _location, elements] = node.at(description).tuple("the description of a storage")?;
         if tag.text()? != "storage" {
             return Err(tag.wrong("the tag \"storage\""));
         }
-        let &Value::Global(Global::Storage(dtype)) = kind.value() else { return Err(kind.wrong("a storage type")) };
+        let &PickleValue::Global(Global::Storage(dtype)) = kind.value() else {
+            return Err(kind.wrong("a storage type"));
+        };
         let key = key.text()?;
         let bytes = self.storage_bytes(key)?;
         let elements = elements.integer()?;
@@ -163,9 +165,9 @@ impl<'a> TorchFile<'a> {
     }
 }
 
-fn tensor_arguments<'n>(node: &Node<'n>) -> Result<Node<'n>, ImportError> {
+fn tensor_arguments<'n>(node: &PickleNode<'n>) -> Result<PickleNode<'n>, ImportError> {
     match node.value() {
-        Value::Call { function: Global::RebuildTensor, arguments, .. } => Ok(node.at(*arguments)),
+        PickleValue::Call { function: Global::RebuildTensor, arguments, .. } => Ok(node.at(*arguments)),
         _ => Err(node.wrong("a tensor")),
     }
 }

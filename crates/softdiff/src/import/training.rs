@@ -4,9 +4,9 @@
 //! and in our layouts. The header says how many updates Adam has done.
 
 use super::safetensors_file::write_safetensors;
-use super::score_sde::Tensor;
+use super::score_sde::OfficialTensor;
 use super::{ImportError, read_file};
-use crate::checkpoint::{Progress, TrainingState};
+use crate::checkpoint::{TrainingProgress, TrainingState};
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::Params;
 use softdiff_engine::optim::{Adam, AdamConfig};
@@ -41,13 +41,13 @@ impl TrainingFile {
     /// Writes the four sets of tensors, each by our names.
     pub fn write(
         out: &mut impl Write,
-        sets: [Vec<(String, Tensor)>; 4],
+        sets: [Vec<(String, OfficialTensor)>; 4],
         updates: u64,
         mut metadata: BTreeMap<String, String>,
     ) -> io::Result<()> {
         metadata.insert(UPDATES.into(), updates.to_string());
         let named = PREFIXES.into_iter().zip(sets);
-        let all: Vec<(String, Tensor)> = named
+        let all: Vec<(String, OfficialTensor)> = named
             .flat_map(|(prefix, set)| set.into_iter().map(move |(name, tensor)| (format!("{prefix}{name}"), tensor)))
             .collect();
         write_safetensors(out, &all, &metadata)
@@ -119,6 +119,6 @@ impl TrainingFile {
         let ema = vec![params(average)?; config.ema.len()];
         let (first, second) = (moments(first)?, moments(second)?);
         let adam = Adam { config: config.clone(), step: self.updates, first, second, ema };
-        Ok(TrainingState { params: params(weights)?, adam, progress: Progress::default() })
+        Ok(TrainingState { params: params(weights)?, adam, progress: TrainingProgress::default() })
     }
 }

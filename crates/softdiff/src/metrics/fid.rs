@@ -70,7 +70,7 @@ fn trace_of_root(factor: &Matrix, covariance: &Matrix) -> Result<f64, MetricErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     /// Four points whose moments are exact: mean `m`, covariance diag(a^2, b^2) * 4/3.
     fn cross(m: [f32; 2], [a, b]: [f32; 2]) -> FeatureStatistics {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_factor_of_either_set_gives_the_same_distance() {
-        let mut stream = Stream::new(4, "fid sides");
+        let mut stream = RandomStream::new(4, "fid sides");
         let mut draw = |rows: usize, scale: f64| {
             let values: Vec<f32> = stream.normals(rows * 12).into_iter().map(|v| (v * scale) as f32).collect();
             FeatureStatistics::of(&values, 12).unwrap()
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_set_is_at_distance_zero_from_itself_also_when_it_is_small_or_constant() {
-        let mut stream = Stream::new(1, "fid");
+        let mut stream = RandomStream::new(1, "fid");
         let few: Vec<f32> = stream.normals(5 * 40).into_iter().map(|v| v as f32).collect();
         let few = FeatureStatistics::of(&few, 40).unwrap();
         assert!(fid(&few, &few).unwrap().abs() < 1e-10);

@@ -5,7 +5,7 @@
 
 use super::error::check_features;
 use super::{FeatureStatistics, FidReference, MetricError};
-use crate::random::Stream;
+use crate::random::RandomStream;
 use serde::Serialize;
 
 /// The estimate, and the points it was drawn through.
@@ -35,7 +35,7 @@ pub fn fid_infinity(
     for point in 0..points {
         let size = smallest + (count - smallest) * point / (points - 1);
         // Each size has a subset of its own, so that the points' errors are not one error.
-        let order = Stream::numbered(seed, "fid infinity", point).permutation(count);
+        let order = RandomStream::numbered(seed, "fid infinity", point).permutation(count);
         let mut statistics = FeatureStatistics::new(dimensions);
         for &index in &order[..size] {
             statistics.add(&features[index * dimensions..][..dimensions])?;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn two_samples_of_one_gaussian_are_nearer_in_the_limit_than_as_they_are() {
-        let mut stream = Stream::new(5, "fid infinity test");
+        let mut stream = RandomStream::new(5, "fid infinity test");
         let mut draw = |rows: usize| stream.normals(rows * 16).into_iter().map(|v| v as f32).collect::<Vec<f32>>();
         let (left, right) = (draw(600), draw(20_000));
         let reference = FidReference::new(&FeatureStatistics::of(&right, 16).unwrap()).unwrap();

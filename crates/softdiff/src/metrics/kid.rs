@@ -3,7 +3,7 @@
 
 use super::MetricError;
 use super::error::check_features;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use serde::{Deserialize, Serialize};
 use softdiff_engine::cpu::product::inner_products;
 
@@ -45,7 +45,7 @@ pub fn kid(x: &[f32], y: &[f32], dimensions: usize, options: KidOptions) -> Resu
     }
     let mut values = Vec::new();
     for subset in 0..options.subsets {
-        let mut stream = Stream::numbered(options.seed, "kid subset", subset);
+        let mut stream = RandomStream::numbered(options.seed, "kid subset", subset);
         let (left, right) = (stream.permutation(n), stream.permutation(m));
         let (left, right) = (rows(x, dimensions, &left[..size]), rows(y, dimensions, &right[..size]));
         values.push(polynomial_mmd2(&left, &right, dimensions));

@@ -108,11 +108,11 @@ pub fn memorisation(found: &[Nearest]) -> Memorisation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     #[test]
     fn neighbours_equal_those_of_the_double_loop() {
-        let mut stream = Stream::new(2, "nearest");
+        let mut stream = RandomStream::new(2, "nearest");
         let mut draw = |n: usize| -> Vec<u8> { (0..n * 12).map(|_| stream.below(256) as u8).collect() };
         let (x, mut reference) = (draw(300), draw(5000));
         // A copy, far behind the first block.

@@ -1,7 +1,7 @@
 //! Which checkpoint of a run is opened.
 
 use super::ModelError;
-use crate::checkpoint::{Checkpoints, Identity, Retention, Stored};
+use crate::checkpoint::{Checkpoints, Identity, Retention, StoredCheckpoint};
 use crate::recipe::Recipe;
 use crate::run::RunFolder;
 use serde::Serialize;
@@ -65,7 +65,7 @@ pub(super) fn find(
     folder: &RunFolder,
     recipe: &Recipe,
     choice: CheckpointChoice,
-) -> Result<(Stored, Chosen), ModelError> {
+) -> Result<(StoredCheckpoint, Chosen), ModelError> {
     let none = || ModelError::NoCheckpoint(folder.root().into());
     if !folder.checkpoints().is_dir() {
         return Err(none());

@@ -2,7 +2,7 @@
 
 use super::{Model, ModelError};
 use crate::metrics::MetricError;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::sampler::{Denoiser, SamplerError, Tolerance, Trace, log_likelihoods};
 
 /// How bits per dimension are measured.
@@ -42,7 +42,7 @@ pub enum LikelihoodError {
 /// mean, a lower bound of their probability times `256^d` (Theis et al. 2016).
 pub fn dequantised(bytes: &[u8], size: usize, seed: u64) -> Vec<f64> {
     let image = |(index, bytes): (usize, &[u8])| {
-        let mut stream = Stream::new(seed.wrapping_add(index as u64), "dequantisation");
+        let mut stream = RandomStream::new(seed.wrapping_add(index as u64), "dequantisation");
         bytes.iter().map(|&byte| (f64::from(byte) + stream.uniform()) / 256.0).collect::<Vec<f64>>()
     };
     bytes.chunks_exact(size.max(1)).enumerate().flat_map(image).collect()

@@ -131,7 +131,7 @@ pub fn post_hoc_average(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use crate::random::RandomStream;
 
     #[test]
     fn products_of_profiles_are_their_sums_over_steps() {
@@ -171,7 +171,7 @@ mod tests {
         const STEPS: u64 = 6000;
         let decays = [0.995, 0.999];
         for width in [0.05, 0.1, 0.2] {
-            let mut stream = Stream::new(3, "trembling weight");
+            let mut stream = RandomStream::new(3, "trembling weight");
             let power = exponent(width) + 1.0;
             let (mut drift, mut tracked, mut averages) = (1.0, 0.0, [1.0; 2]);
             let (mut kept, mut values) = (vec![], vec![]);

@@ -4,7 +4,7 @@
 //! [`section!`] declares a section whose keys always have a meaning, [`section_by!`] one whose keys depend on its kind.
 
 use super::reader::{Range, Reader, either, whole_words};
-use super::writer::{ToToml, Writer};
+use super::writer::{ToToml, TomlWriter};
 use std::ops::RangeInclusive;
 
 /// A key of a recipe.
@@ -25,11 +25,11 @@ pub struct KeyInfo {
 }
 
 /// How a key is read, written and described.
-pub(super) trait Key<T> {
+pub(super) trait RecipeKey<T> {
     /// The value, or `usual` where the key is not given or wrong, which is then noted.
     fn read(&self, r: &Reader, key: &'static str, usual: T) -> T;
     /// Writes the key.
-    fn write(&self, w: &mut Writer, key: &str, value: &T);
+    fn write(&self, w: &mut TomlWriter, key: &str, value: &T);
     /// What it may be, in words.
     fn expected(&self) -> String;
     /// The keys that belong to this one, each with the further choice that it needs, such as ` with alpha cosine`.
@@ -45,12 +45,12 @@ macro_rules! plain_keys {
             $(#[$meta])*
             pub(super) struct $name($(pub $part_type),*);
 
-            impl Key<$value> for $name {
+            impl RecipeKey<$value> for $name {
                 fn read(&self, $r: &Reader, $key: &'static str, usual: $value) -> $value {
                     let $self = self;
                     $read.unwrap_or(usual)
                 }
-                fn write(&self, w: &mut Writer, key: &str, value: &$value) {
+                fn write(&self, w: &mut TomlWriter, key: &str, value: &$value) {
                     w.line(key, value.to_toml());
                 }
                 fn expected(&self) -> String {
@@ -99,11 +99,11 @@ plain_keys! {
 /// One of some words.
 pub(super) struct Word<T: 'static>(pub &'static [(&'static str, T)]);
 
-impl<T: Clone + PartialEq> Key<T> for Word<T> {
+impl<T: Clone + PartialEq> RecipeKey<T> for Word<T> {
     fn read(&self, r: &Reader, key: &'static str, usual: T) -> T {
         r.choice(key, self.0).unwrap_or(usual)
     }
-    fn write(&self, w: &mut Writer, key: &str, value: &T) {
+    fn write(&self, w: &mut TomlWriter, key: &str, value: &T) {
         w.word(key, self.0, value);
     }
     fn expected(&self) -> String {
@@ -132,13 +132,13 @@ macro_rules! section {
 
             /// The keys of a table, the others as in `usual`.
             pub(in crate::recipe) fn read_keys(r: &crate::recipe::reader::Reader, usual: Self) -> Self {
-                use crate::recipe::keys::Key;
+                use crate::recipe::keys::RecipeKey;
                 $name { $($field: $key.read(r, stringify!($field), usual.$field),)* }
             }
 
             /// The section but for the keys named.
-            pub(in crate::recipe) fn write_keys(&self, w: &mut crate::recipe::writer::Writer, without: &[&str]) {
-                use crate::recipe::keys::Key;
+            pub(in crate::recipe) fn write_keys(&self, w: &mut crate::recipe::writer::TomlWriter, without: &[&str]) {
+                use crate::recipe::keys::RecipeKey;
                 w.section($table);
                 $(
                     let left_out = false $(|| crate::recipe::keys::section!(@ $unless_default, self.$field == $default))?;
@@ -150,7 +150,7 @@ macro_rules! section {
 
             /// What its keys are; `usual` has their defaults.
             pub(in crate::recipe) fn describe(usual: &Self) -> Vec<crate::recipe::keys::KeyInfo> {
-                use crate::recipe::keys::{Key, default_text};
+                use crate::recipe::keys::{RecipeKey, default_text};
                 vec![$(crate::recipe::keys::KeyInfo {
                     section: $table,
                     name: stringify!($field),
@@ -195,7 +195,7 @@ macro_rules! section_by {
                 usual: &'static str,
                 $($context: $context_type),*
             ) -> Self {
-                use crate::recipe::keys::Key;
+                use crate::recipe::keys::RecipeKey;
                 let kinds: Vec<_> = Self::KINDS.iter().map(|kind| (*kind, *kind)).collect();
                 let kind = r.choice($selector, &kinds).unwrap_or(usual);
                 let section = match kind {
@@ -207,9 +207,9 @@ macro_rules! section_by {
             }
 
             /// The section.
-            pub(in crate::recipe) fn write_keys(&self, w: &mut crate::recipe::writer::Writer) {
+            pub(in crate::recipe) fn write_keys(&self, w: &mut crate::recipe::writer::TomlWriter) {
                 #[allow(unused_imports)]
-                use crate::recipe::keys::Key;
+                use crate::recipe::keys::RecipeKey;
                 w.section($table);
                 w.value($selector, self.kind());
                 match self {
@@ -219,7 +219,7 @@ macro_rules! section_by {
 
             /// Every key with the kinds it belongs to, and the further choice that it needs.
             fn owners() -> crate::recipe::keys::Owners {
-                use crate::recipe::keys::Key;
+                use crate::recipe::keys::RecipeKey;
                 let mut owners = Vec::new();
                 $($($(crate::recipe::keys::own_parts(&mut owners, stringify!($field), $word, $key.parts());)*)?)*
                 owners
@@ -227,7 +227,7 @@ macro_rules! section_by {
 
             /// What its keys are.
             pub(in crate::recipe) fn describe($($context: $context_type),*) -> Vec<crate::recipe::keys::KeyInfo> {
-                use crate::recipe::keys::{Key, KeyInfo, default_text};
+                use crate::recipe::keys::{RecipeKey, KeyInfo, default_text};
                 let expected = crate::recipe::reader::either(Self::KINDS);
                 let mut all = vec![KeyInfo {
                     section: $table,
@@ -263,7 +263,7 @@ pub fn all() -> Vec<KeyInfo> {
         CorruptionSection::describe(),
         ScheduleSection::describe(&ScheduleSection::defaults()),
         PriorSection::describe(),
-        NetworkSection::describe(&NetworkSection::preset(Preset::NcsnppCifar10)),
+        NetworkSection::describe(&NetworkSection::preset(NetworkPreset::NcsnppCifar10)),
         ObjectiveSection::describe(&ObjectiveSection::defaults()),
         TrainSection::describe(&TrainSection::defaults()),
         CheckpointSection::describe(&CheckpointSection::defaults()),
@@ -286,8 +286,8 @@ fn same_but_for_kind(one: &KeyInfo, other: &KeyInfo) -> bool {
 }
 
 /// A default as it would be written; empty for text that must be given.
-pub(super) fn default_text<T>(key: &impl Key<T>, name: &str, value: &T) -> String {
-    let mut w = Writer::default();
+pub(super) fn default_text<T>(key: &impl RecipeKey<T>, name: &str, value: &T) -> String {
+    let mut w = TomlWriter::default();
     key.write(&mut w, name, value);
     let text = w.finish();
     let text = text.split_once(" = ").map_or("", |(_, value)| value).lines().next().unwrap_or("").to_owned();

@@ -22,17 +22,17 @@ pub use build::BuildError;
 pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
 pub use keys::{KeyInfo, all as keys};
-pub use problem::{Problem, RecipeError};
+pub use problem::{RecipeError, RecipeProblem};
 pub use section::{
-    CheckpointSection, CorruptionPart, CorruptionSection, DataSection, Grid, KnotMethod, MATCHED_KNOTS, NetworkSection,
-    PartSchedule, PathSection, Preset, PreviewSection, PriorSection, SampleSection, ScheduleSection, TimeCondition,
-    TrainSection, Weights, score_sde_largest,
+    CheckpointSection, CorruptionPart, CorruptionSection, DataSection, Grid, KnotMethod, MATCHED_KNOTS, NetworkPreset,
+    NetworkSection, PartSchedule, PathSection, PreviewSection, PriorSection, SampleSection, ScheduleSection,
+    TimeCondition, TrainSection, Weights, score_sde_largest,
 };
 
 use crate::objective::Objective;
 use document::Document;
 use reader::{Problems, Reader};
-use writer::Writer;
+use writer::TomlWriter;
 
 /// A sound recipe.
 ///
@@ -99,7 +99,7 @@ impl Recipe {
 
     /// The recipe with every key explicit; reads back as an equal one.
     pub fn to_toml(&self) -> String {
-        let mut w = Writer::default();
+        let mut w = TomlWriter::default();
         w.value("name", &self.name);
         w.value("seed", &self.seed);
         self.data.write(&mut w);

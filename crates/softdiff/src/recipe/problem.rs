@@ -1,6 +1,6 @@
 //! What is wrong with a recipe, each with its place, the line and a caret.
 
-use super::document::{Place, Source};
+use super::document::{RecipeText, TextSpan};
 use std::fmt;
 
 /// The most problems that are shown.
@@ -10,7 +10,7 @@ const WIDEST: usize = 100;
 
 /// One problem of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Problem {
+pub struct RecipeProblem {
     /// `file:line:column`, or `--set`.
     pub location: String,
     /// Line of the file, from 1 on.
@@ -33,13 +33,13 @@ pub struct RecipeError {
     /// The file, or the name of a built-in recipe.
     pub origin: String,
     /// The problems in the order of their places; never empty.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<RecipeProblem>,
 }
 
 impl RecipeError {
     /// An error about the recipe as a whole.
     pub(super) fn whole(origin: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        let problem = Problem {
+        let problem = RecipeProblem {
             location: origin.to_owned(),
             line: None,
             column: None,
@@ -52,7 +52,7 @@ impl RecipeError {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for RecipeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.location, self.message)?;
         if let Some(excerpt) = &self.excerpt {
@@ -88,29 +88,37 @@ impl std::error::Error for RecipeError {}
 
 /// A problem before its place is looked up.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub place: Option<Place>,
+pub(super) struct FoundProblem {
+    pub place: Option<TextSpan>,
     pub key: Option<String>,
     pub message: String,
     pub hint: Option<String>,
 }
 
-impl Found {
+impl FoundProblem {
     /// With location and excerpt; `sources[0]` is the file, the others are `--set`s.
-    pub fn located(self, sources: &[Source]) -> Problem {
-        let Found { place, key, message, hint } = self;
+    pub fn located(self, sources: &[RecipeText]) -> RecipeProblem {
+        let FoundProblem { place, key, message, hint } = self;
         let Some((place, source)) = place.and_then(|place| Some((place, sources.get(place.source)?))) else {
             let location = sources.first().map_or(String::new(), |source| source.name.clone());
-            return Problem { location, line: None, column: None, key, message, excerpt: None, hint };
+            return RecipeProblem { location, line: None, column: None, key, message, excerpt: None, hint };
         };
         let line = Line::of(&source.text, place);
         let excerpt = Some(line.excerpt(place.source == 0));
         if place.source > 0 {
-            return Problem { location: source.name.clone(), line: None, column: None, key, message, excerpt, hint };
+            return RecipeProblem {
+                location: source.name.clone(),
+                line: None,
+                column: None,
+                key,
+                message,
+                excerpt,
+                hint,
+            };
         }
         let (number, column) = (line.number, line.before.chars().count() + 1);
         let location = format!("{}:{number}:{column}", source.name);
-        Problem { location, line: Some(number), column: Some(column), key, message, excerpt, hint }
+        RecipeProblem { location, line: Some(number), column: Some(column), key, message, excerpt, hint }
     }
 }
 
@@ -123,7 +131,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(text: &'a str, place: Place) -> Line<'a> {
+    fn of(text: &'a str, place: TextSpan) -> Line<'a> {
         // Places come from the parser, but nothing here may panic should one lie between the bytes of a character.
         let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
         let start = boundary(place.start);

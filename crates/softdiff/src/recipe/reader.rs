@@ -1,7 +1,7 @@
 //! Typed reading of a document's tables: whatever is wrong is noted with its place, and reading goes on.
 
-use super::document::{Document, Entry, Node, Place, Source, Value};
-use super::problem::{Found, RecipeError};
+use super::document::{Document, Entry, RecipeText, TextSpan, TomlNode, TomlValue};
+use super::problem::{FoundProblem, RecipeError};
 use softdiff_engine::suggest;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -46,8 +46,8 @@ impl Range {
 
 /// What is wrong so far.
 pub(super) struct Problems<'a> {
-    sources: &'a [Source],
-    found: RefCell<Vec<Found>>,
+    sources: &'a [RecipeText],
+    found: RefCell<Vec<FoundProblem>>,
 }
 
 impl<'a> Problems<'a> {
@@ -55,8 +55,8 @@ impl<'a> Problems<'a> {
         Problems { sources: &document.sources, found: RefCell::new(Vec::new()) }
     }
 
-    pub fn add(&self, place: Option<Place>, key: Option<String>, message: String, hint: String) {
-        self.found.borrow_mut().push(Found { place, key, message, hint: Some(hint) });
+    pub fn add(&self, place: Option<TextSpan>, key: Option<String>, message: String, hint: String) {
+        self.found.borrow_mut().push(FoundProblem { place, key, message, hint: Some(hint) });
     }
 
     /// All of them in the order of their places.
@@ -71,7 +71,7 @@ impl<'a> Problems<'a> {
     }
 
     /// What was written at a place, short enough to show.
-    fn written(&self, place: Place) -> String {
+    fn written(&self, place: TextSpan) -> String {
         let text = self.sources.get(place.source).and_then(|source| source.text.get(place.start..place.end));
         let text = text.unwrap_or_default();
         let mut short: String = text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -85,7 +85,7 @@ impl<'a> Problems<'a> {
 /// One table of a recipe.
 pub(super) struct Reader<'a> {
     name: String,
-    place: Option<Place>,
+    place: Option<TextSpan>,
     entries: &'a [Entry],
     asked: RefCell<Vec<&'static str>>,
     problems: &'a Problems<'a>,
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    fn get(&self, key: &'static str) -> Option<&'a Node> {
+    fn get(&self, key: &'static str) -> Option<&'a TomlNode> {
         self.asked.borrow_mut().push(key);
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
     /// The word of a key, without asking for it.
     pub fn peek(&self, key: &str) -> Option<&'a str> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        if let Value::Text(text) = &entry.node.value { Some(text) } else { None }
+        if let TomlValue::Text(text) = &entry.node.value { Some(text) } else { None }
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -122,13 +122,13 @@ impl<'a> Reader<'a> {
         self.problems.add(place, Some(self.full(key)), message.into(), hint.into());
     }
 
-    fn wrong(&self, key: &'static str, node: &Node, expected: &str) {
+    fn wrong(&self, key: &'static str, node: &TomlNode, expected: &str) {
         let written = self.problems.written(node.place);
         let message = match &node.value {
-            Value::Text(_) => format!("{} must be {expected}, got text", self.full(key)),
-            Value::List(_) => format!("{} must be {expected}, got a list", self.full(key)),
-            Value::Table(_) => format!("{} must be {expected}, got a table", self.full(key)),
-            Value::Date => format!("{} must be {expected}, got a date", self.full(key)),
+            TomlValue::Text(_) => format!("{} must be {expected}, got text", self.full(key)),
+            TomlValue::List(_) => format!("{} must be {expected}, got a list", self.full(key)),
+            TomlValue::Table(_) => format!("{} must be {expected}, got a table", self.full(key)),
+            TomlValue::Date => format!("{} must be {expected}, got a date", self.full(key)),
             _ => format!("{} must be {expected}, got {written}", self.full(key)),
         };
         self.problems.add(Some(node.place), Some(self.full(key)), message, format!("give {expected}"));
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
     /// A section; empty where it is not given.
     pub fn table(&self, key: &'static str) -> Reader<'a> {
         let (entries, place): (&'a [Entry], _) = match self.get(key) {
-            Some(Node { value: Value::Table(entries), place }) => (entries, Some(*place)),
+            Some(TomlNode { value: TomlValue::Table(entries), place }) => (entries, Some(*place)),
             Some(node) => {
                 self.wrong(key, node, &format!("a section, [{}]", self.full(key)));
                 (&[], Some(node.place))
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     /// A list of sections, `[[key]]`; empty where it is not given.
     pub fn tables(&self, key: &'static str, most: usize, hint: &str) -> Vec<Reader<'a>> {
         let Some(node) = self.get(key) else { return Vec::new() };
-        let Value::List(items) = &node.value else {
+        let TomlValue::List(items) = &node.value else {
             self.wrong(key, node, &format!("a list of sections, [[{}]]: {hint}", self.full(key)));
             return Vec::new();
         };
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         let mut readers = Vec::new();
         for (index, item) in items.iter().take(most).enumerate() {
             match &item.value {
-                Value::Table(entries) => readers.push(Reader {
+                TomlValue::Table(entries) => readers.push(Reader {
                     name: format!("{}[{index}]", self.full(key)),
                     place: Some(item.place),
                     entries,
@@ -176,13 +176,13 @@ impl<'a> Reader<'a> {
 
     /// Whether a key is this word.
     pub fn is_word(&self, key: &'static str, word: &str) -> bool {
-        self.get(key).is_some_and(|node| matches!(&node.value, Value::Text(text) if text == word))
+        self.get(key).is_some_and(|node| matches!(&node.value, TomlValue::Text(text) if text == word))
     }
 
     /// Text, or false for none.
     pub fn text_or_false(&self, key: &'static str) -> Option<Option<String>> {
         match self.get(key)?.value {
-            Value::Flag(false) => Some(None),
+            TomlValue::Flag(false) => Some(None),
             _ => self.text(key).map(Some),
         }
     }
@@ -190,17 +190,17 @@ impl<'a> Reader<'a> {
     pub fn text(&self, key: &'static str) -> Option<String> {
         let node = self.get(key)?;
         match &node.value {
-            Value::Text(text) if text.chars().any(char::is_control) => {
+            TomlValue::Text(text) if text.chars().any(char::is_control) => {
                 self.wrong(key, node, "text of one line, without control characters");
                 None
             }
-            Value::Text(text) if !text.trim().is_empty() => Some(text.clone()),
-            Value::Text(_) => {
+            TomlValue::Text(text) if !text.trim().is_empty() => Some(text.clone()),
+            TomlValue::Text(_) => {
                 self.problem(key, format!("{} is empty", self.full(key)), "give some text, or remove the key");
                 None
             }
             // What is written bare after --set is meant as text where text is due.
-            Value::Whole(_) | Value::Number(_) | Value::Flag(_) if node.place.source > 0 => {
+            TomlValue::Whole(_) | TomlValue::Number(_) | TomlValue::Flag(_) if node.place.source > 0 => {
                 Some(self.problems.written(node.place))
             }
             _ => {
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
     pub fn flag(&self, key: &'static str) -> Option<bool> {
         let node = self.get(key)?;
         match node.value {
-            Value::Flag(flag) => Some(flag),
+            TomlValue::Flag(flag) => Some(flag),
             _ => {
                 self.wrong(key, node, "true or false");
                 None
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
     pub fn whole_or_off(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<Option<u64>> {
         let node = self.get(key)?;
         match (&node.value, whole(node, &range)) {
-            (Value::Flag(false), _) => Some(None),
+            (TomlValue::Flag(false), _) => Some(None),
             (_, Some(value)) => Some(Some(value)),
             _ => {
                 self.wrong(key, node, &format!("{}, or false for none", whole_words(&range)));
@@ -269,8 +269,8 @@ impl<'a> Reader<'a> {
     pub fn number_or_word(&self, key: &'static str, range: Range, word: &str) -> Option<Option<f64>> {
         let node = self.get(key)?;
         match &node.value {
-            Value::Text(text) if text == word => Some(None),
-            Value::Flag(false) if word == "false" => Some(None),
+            TomlValue::Text(text) if text == word => Some(None),
+            TomlValue::Flag(false) if word == "false" => Some(None),
             _ => match number(node).filter(|value| range.contains(*value)) {
                 Some(value) => Some(Some(value)),
                 None => {
@@ -285,26 +285,26 @@ impl<'a> Reader<'a> {
     /// A list of numbers.
     pub fn numbers(&self, key: &'static str, range: Range, most: usize) -> Option<Vec<f64>> {
         let node = self.get(key)?;
-        let item = |node: &Node| number(node).filter(|value| range.contains(*value));
+        let item = |node: &TomlNode| number(node).filter(|value| range.contains(*value));
         self.list(key, node, most, range.words(), item)
     }
 
     /// A list of whole numbers.
     pub fn sizes(&self, key: &'static str, range: RangeInclusive<u64>, most: usize) -> Option<Vec<usize>> {
         let node = self.get(key)?;
-        let item = |node: &Node| whole(node, &range).and_then(|value| usize::try_from(value).ok());
+        let item = |node: &TomlNode| whole(node, &range).and_then(|value| usize::try_from(value).ok());
         self.list(key, node, most, &whole_words(&range), item)
     }
 
     fn list<T>(
         &self,
         key: &'static str,
-        node: &Node,
+        node: &TomlNode,
         most: usize,
         words: &str,
-        item: impl Fn(&Node) -> Option<T>,
+        item: impl Fn(&TomlNode) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let Value::List(items) = &node.value else {
+        let TomlValue::List(items) = &node.value else {
             self.wrong(key, node, &format!("a list, each entry {words}"));
             return None;
         };
@@ -336,7 +336,7 @@ impl<'a> Reader<'a> {
     pub fn choice<T: Clone>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
         let node = self.get(key)?;
         let all = words.iter().map(|(word, _)| *word);
-        let Value::Text(text) = &node.value else {
+        let TomlValue::Text(text) = &node.value else {
             let all: Vec<String> = all.map(|word| format!("\"{word}\"")).collect();
             self.wrong(key, node, &format!("one of {}", all.join(", ")));
             return None;
@@ -368,7 +368,7 @@ impl<'a> Reader<'a> {
         let asked = self.asked.borrow();
         for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
             let where_ = if self.name.is_empty() { "a recipe".to_owned() } else { format!("[{}]", self.name) };
-            let what = if matches!(entry.node.value, Value::Table(_)) { "section" } else { "key" };
+            let what = if matches!(entry.node.value, TomlValue::Table(_)) { "section" } else { "key" };
             let message = format!("{where_} has no {what} {}", softdiff_data::quote::quote(&entry.key));
             let mut known: Vec<&str> = asked.iter().copied().collect();
             known.dedup();
@@ -387,20 +387,20 @@ pub(super) fn either(words: &[&str]) -> String {
     }
 }
 
-fn number(node: &Node) -> Option<f64> {
+fn number(node: &TomlNode) -> Option<f64> {
     match node.value {
-        Value::Number(value) => Some(value),
-        Value::Whole(value) => Some(value as f64),
+        TomlValue::Number(value) => Some(value),
+        TomlValue::Whole(value) => Some(value as f64),
         _ => None,
     }
 }
 
 /// A whole number, also one written as 1e6.
-fn whole(node: &Node, range: &RangeInclusive<u64>) -> Option<u64> {
+fn whole(node: &TomlNode, range: &RangeInclusive<u64>) -> Option<u64> {
     const EXACT: f64 = (1u64 << 53) as f64;
     let value = match node.value {
-        Value::Whole(value) => u64::try_from(value).ok()?,
-        Value::Number(value) if value.fract() == 0.0 && (0.0..=EXACT).contains(&value) => value as u64,
+        TomlValue::Whole(value) => u64::try_from(value).ok()?,
+        TomlValue::Number(value) if value.fract() == 0.0 && (0.0..=EXACT).contains(&value) => value as u64,
         _ => return None,
     };
     range.contains(&value).then_some(value)

@@ -80,11 +80,11 @@ impl<T: ToToml> ToToml for [T] {
 
 /// A document in the making.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct TomlWriter {
     text: String,
 }
 
-impl Writer {
+impl TomlWriter {
     pub fn section(&mut self, name: &str) {
         self.text.push_str(&format!("\n[{name}]\n"));
     }

@@ -6,7 +6,7 @@ use crate::data::Dataset;
 use crate::image::{Picture, from_unit, grid, to_unit};
 use crate::model::Model;
 use crate::path::Path;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::schedule::paired_distances;
 
 /// Times shown, and images on their way.
@@ -35,7 +35,7 @@ pub(super) fn path_section(path: &Path, dataset: &Dataset) -> Result<Section, Re
     let size = path.shape().len();
     let mut shown = Vec::new();
     for (index, image) in images.chunks_exact(size).enumerate() {
-        let eta = Stream::numbered(0, "noise of a report", index).normals(size);
+        let eta = RandomStream::numbered(0, "noise of a report", index).normals(size);
         for step in 0..TIMES {
             shown.extend(path.diffuse(image, step as f64 / (TIMES - 1) as f64, &eta)?);
         }
@@ -129,7 +129,7 @@ pub(super) fn prior_section(model: &Model, dataset: &Dataset) -> Result<Section,
     let last = dataset.len().saturating_sub(MEASURED);
     let images = values(dataset, last, MEASURED);
     let shown = &images[..images.len().min(ROW * path.shape().len())];
-    let eta = Stream::new(0, "noise of a prior's row").normals(shown.len());
+    let eta = RandomStream::new(0, "noise of a prior's row").normals(shown.len());
     let mut rows = path.diffuse(shown, 1.0, &eta)?;
     rows.extend(model.starts(&(0..(shown.len() / path.shape().len()) as u64).collect::<Vec<_>>()));
     let caption = "Above: images of the data at t = 1. Below: draws from the prior, where samples start.";

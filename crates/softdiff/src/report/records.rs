@@ -4,7 +4,7 @@ use super::{Body, Chart, Figure, PageBlock, Section, Series};
 use crate::metrics::StoredEvaluations;
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
-use crate::run::{Event, EventKind, RunError, RunFolder, Session};
+use crate::run::{Event, EventKind, RunError, RunFolder, RunSession};
 use crate::schedule::{Schedule, ScheduleError};
 
 /// Previews shown, evenly over the training.
@@ -24,7 +24,7 @@ pub struct Records {
     /// The schedule, where there is one.
     pub schedule: Option<Schedule>,
     /// Who worked on it.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<RunSession>,
     /// How good its images were found to be.
     pub kept: StoredEvaluations,
 }

@@ -66,7 +66,7 @@ mod tests {
     use crate::corruption::{Blur, Boundary, Shape};
     use crate::curve::Interpolation;
     use crate::linalg::{Cholesky, Matrix};
-    use crate::random::Stream;
+    use crate::random::RandomStream;
     use crate::sampler::Oracle;
 
     const SHAPE: Shape = Shape { height: 4, width: 4, channels: 1 };
@@ -79,11 +79,11 @@ mod tests {
         let mean: Vec<f64> = (0..16).map(|i| 0.3 + 0.02 * f64::from(i)).collect();
         let mut oracle = Oracle::gaussian(&path, mean.clone(), &[variance.sqrt(); 16]).unwrap();
         let known: Vec<bool> = (0..16).map(|i| i % 3 != 0).collect();
-        let values = Stream::new(4, "seen").normals(16);
+        let values = RandomStream::new(4, "seen").normals(16);
         let seen = Observation::masked(SHAPE, &known, s, values).unwrap();
         let spread = ImageCovariance::white(variance).unwrap();
         for t in [0.05, 0.18, 0.5, 1.0] {
-            let xt = Stream::new(5, "x_t").normals(32);
+            let xt = RandomStream::new(5, "x_t").normals(32);
             let found = Conditioned::new(&mut oracle, &path, &seen, &spread).x0_hat(&xt, t).unwrap();
             // Precisions add up: I/v (mean), C^T C / sigma^2 (x_t), A^T A / s^2 (y).
             let moment = path.at(t).unwrap();

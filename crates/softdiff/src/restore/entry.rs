@@ -4,7 +4,7 @@ use super::{Observation, Result};
 use crate::corruption::{LinearMap, Shape};
 use crate::linalg::dot;
 use crate::path::Path;
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 /// Maps that differ by less, relative to what they do to an image, are the same.
 const SAME: f64 = 0.02;
@@ -128,8 +128,8 @@ fn measure(path: &Path, map: &LinearMap, images: &[f64], seen: &[f64], t: f64) -
 fn typical(shape: Shape) -> Vec<f64> {
     let mut images = Vec::with_capacity(4 * shape.len());
     for number in 0..4 {
-        let mut stream = Stream::numbered(0, "images to compare maps with", number);
-        let walk = |stream: &mut Stream, n: usize| -> Vec<f64> {
+        let mut stream = RandomStream::numbered(0, "images to compare maps with", number);
+        let walk = |stream: &mut RandomStream, n: usize| -> Vec<f64> {
             let steps = (0..n).map(|_| stream.normal());
             steps
                 .scan(0.0, |at, step| {

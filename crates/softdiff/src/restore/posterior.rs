@@ -3,7 +3,7 @@
 use super::{Conditioned, ImageCovariance, Observation, PathEntry, Result};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::sampler::{Denoiser, Ending, Sampler, SamplerError, Sampling, sample};
 use rayon::prelude::*;
 
@@ -96,7 +96,7 @@ impl PosteriorSampler<'_> {
             None => (sigma * sigma - own * own).max(0.0).sqrt(),
         };
         let one = |&seed: &u64| {
-            let mut stream = Stream::new(seed, "entry into the path");
+            let mut stream = RandomStream::new(seed, "entry into the path");
             observation.values().iter().map(move |y| scale * y + fresh * stream.normal()).collect::<Vec<f64>>()
         };
         let mut images: Vec<f64> = seeds.iter().flat_map(one).collect();
@@ -112,7 +112,7 @@ impl PosteriorSampler<'_> {
             return Ok(seeds.iter().flat_map(|&seed| self.prior.sample(1, seed)).collect());
         };
         let one = |&seed: &u64| {
-            let mut stream = Stream::new(seed, "beginning of a restoration");
+            let mut stream = RandomStream::new(seed, "beginning of a restoration");
             let guess = spread.draw(observation, &mut stream)?;
             Ok(self.path.diffuse(&guess, 1.0, &stream.normals(guess.len()))?)
         };

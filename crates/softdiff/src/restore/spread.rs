@@ -4,7 +4,7 @@ use super::solve::System;
 use super::{Observation, RestoreError, Result};
 use crate::corruption::{LinearMap, Shape, cosine_basis};
 use crate::linalg::{Matrix, dot};
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 /// What a picture's variance may be: next to nothing, and that of black and white.
 const LEAST: f64 = 1e-3;
@@ -60,7 +60,7 @@ impl ImageCovariance {
         };
         let mut expected = 0.0;
         for draw in 0..DRAWS {
-            let white = Stream::numbered(0, "images of a spread", draw).normals(shape.len());
+            let white = RandomStream::numbered(0, "images of a spread", draw).normals(shape.len());
             expected += varying(&map.apply(shape, &unit.root.apply(shape, &white)?)?) / DRAWS as f64;
         }
         let noise = shape.len() as f64 * observation.sigma().powi(2);
@@ -77,7 +77,7 @@ impl ImageCovariance {
 
     /// A Gaussian image of this spread about the best flat one, given what was seen: drawn as if nothing had been, then
     /// corrected by what was (Matheron's rule).
-    pub fn draw(&self, observation: &Observation, stream: &mut Stream) -> Result<Vec<f64>> {
+    pub fn draw(&self, observation: &Observation, stream: &mut RandomStream) -> Result<Vec<f64>> {
         let (shape, map) = (observation.shape(), observation.map());
         let flat = map.apply(shape, &vec![1.0; shape.len()])?;
         let level = level(observation.values(), &flat);
@@ -128,7 +128,7 @@ mod tests {
         let blur = Blur::new(shape, Boundary::Reflect, 4.0).unwrap().at(1.5).unwrap();
         let mut found = Vec::new();
         for seed in 0..40 {
-            let white = Stream::new(seed, "image").normals(shape.len());
+            let white = RandomStream::new(seed, "image").normals(shape.len());
             let x: Vec<f64> = spread.root().apply(shape, &white).unwrap().iter().map(|x| 0.5 + x).collect();
             let seen = Observation::new(shape, blur.clone(), 0.01, blur.apply(shape, &x).unwrap()).unwrap();
             let LinearMap::Spectral { gains, .. } = ImageCovariance::fitting(&seen).unwrap().root else {

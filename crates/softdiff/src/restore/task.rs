@@ -4,7 +4,7 @@ use super::{Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviat
 use crate::corruption::{Boundary, CorruptionSpec, Direction, Grey, LinearMap, ParameterValue, Shape};
 use crate::image::{Picture, from_unit, to_unit};
 use crate::model::Model;
-use crate::random::Stream;
+use crate::random::RandomStream;
 use crate::recipe::CorruptionSection;
 use std::path::PathBuf;
 
@@ -119,7 +119,7 @@ impl Task {
         let noise = noise.unwrap_or(if *self == Task::Denoise { USUAL_NOISE } else { 0.0 });
         let template = self.degradation(model, shape, &truth, Some(noise), true)?;
         let map = template.observation.map();
-        let eta = Stream::new(0, "noise of a degraded picture").normals(truth.len());
+        let eta = RandomStream::new(0, "noise of a degraded picture").normals(truth.len());
         let clean = map.apply(shape, &truth)?;
         // As good as a file of 8 bits could be.
         let noisy = clean.iter().zip(&eta).map(|(y, e)| y + noise * e).collect::<Vec<f64>>();

@@ -51,11 +51,11 @@ impl Hint for RunError {
 pub type Result<T> = std::result::Result<T, RunError>;
 
 /// Names what was being done, and to what, when the operating system refused.
-pub(super) trait Doing<T> {
+pub(super) trait RunContext<T> {
     fn doing(self, action: &'static str, path: &Path) -> Result<T>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> RunContext<T> for io::Result<T> {
     fn doing(self, action: &'static str, path: &Path) -> Result<T> {
         self.map_err(|source| RunError::Io { action, path: path.into(), source })
     }

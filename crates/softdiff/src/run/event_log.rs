@@ -1,6 +1,6 @@
 //! Writing `events.jsonl`, and mending it before a run goes on.
 
-use super::error::{Doing, Result, RunError};
+use super::error::{Result, RunContext, RunError};
 use super::event::{Event, EventKind};
 use super::event_reader::Events;
 use super::fs::{Fs, FsFile};

@@ -1,6 +1,6 @@
 //! Reading `events.jsonl`, also while another process writes it.
 
-use super::error::{Doing, Result, RunError};
+use super::error::{Result, RunContext, RunError};
 use super::event::Event;
 use super::fs::Fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,11 +1,11 @@
 //! The layout of a run's folder.
 
-use super::error::{Doing, Result};
+use super::error::{Result, RunContext};
 use super::event_log::{EventLog, Repaired};
 use super::event_reader::Events;
 use super::fs::{Disk, Fs, publish, read_up_to};
 use super::lock::RunLock;
-use super::session::Session;
+use super::session::RunSession;
 use crate::prior::{LARGEST_PRIOR, Prior, PriorError};
 use crate::spectrum::{LARGEST_SPECTRUM, SPECTRUM_FILE, Spectrum, SpectrumError};
 use std::path::{Path, PathBuf};
@@ -123,20 +123,20 @@ impl RunFolder {
     }
 
     /// The processes that worked on this run; empty when `env.json` is missing or garbled, for it is a note only.
-    pub fn sessions(&self) -> Vec<Session> {
+    pub fn sessions(&self) -> Vec<RunSession> {
         let bytes = read_up_to(self.fs.as_ref(), &self.env(), LONGEST_ENV).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
     /// Notes that this process works on the run.
-    pub fn add_session(&self, held: &RunLock, session: Session) -> Result<()> {
+    pub fn add_session(&self, held: &RunLock, session: RunSession) -> Result<()> {
         let mut sessions = self.sessions();
         sessions.push(session);
         self.write_sessions(held, &sessions)
     }
 
     /// Changes the note of the last process, which is this one.
-    pub fn amend_session(&self, held: &RunLock, change: impl FnOnce(&mut Session)) -> Result<()> {
+    pub fn amend_session(&self, held: &RunLock, change: impl FnOnce(&mut RunSession)) -> Result<()> {
         let mut sessions = self.sessions();
         if let Some(session) = sessions.last_mut() {
             change(session);
@@ -144,7 +144,7 @@ impl RunFolder {
         self.write_sessions(held, &sessions)
     }
 
-    fn write_sessions(&self, held: &RunLock, sessions: &[Session]) -> Result<()> {
+    fn write_sessions(&self, held: &RunLock, sessions: &[RunSession]) -> Result<()> {
         let Ok(mut text) = serde_json::to_string_pretty(sessions) else { unreachable!("sessions are always JSON") };
         text.push('\n');
         self.publish(held, &self.env(), text.as_bytes())

@@ -1,6 +1,6 @@
 //! Following `events.jsonl` while another process writes it, and while a resumed run cuts it.
 
-use super::error::{Doing, Result};
+use super::error::{Result, RunContext};
 use super::{Event, RunFolder};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};

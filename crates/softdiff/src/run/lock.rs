@@ -3,7 +3,7 @@
 //! The operating system holds the lock and releases it when the process ends, however it ends. The file's content only
 //! tells people who holds it; content without a lock is what a killed process leaves, and is taken over.
 
-use super::error::{Doing, Result, RunError};
+use super::error::{Result, RunContext, RunError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};

@@ -30,5 +30,5 @@ pub use lock::{Holder, RunLock};
 pub use meter::Meter;
 pub use presence::{Memory, Presence};
 pub use scores::Score;
-pub use session::{DeviceMemory, Session, build};
+pub use session::{DeviceMemory, RunSession, build};
 pub use signal::{StopRequest, StopSignal, Stopped};

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A process that worked on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct RunSession {
     /// When it began, in seconds since 1970.
     pub started_unix: u64,
     /// The program.
@@ -34,12 +34,12 @@ pub struct DeviceMemory {
     pub total: u64,
 }
 
-impl Session {
+impl RunSession {
     /// This process, from now on.
-    pub fn now(device: &str, threads: usize, from_step: u64) -> Session {
+    pub fn now(device: &str, threads: usize, from_step: u64) -> RunSession {
         let started_unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let (build, process, device) = (build(), Holder::this(), device.into());
-        Session { started_unix, build, process, device, threads, from_step, device_memory: None }
+        RunSession { started_unix, build, process, device, threads, from_step, device_memory: None }
     }
 }
 

@@ -3,14 +3,14 @@
 use super::saver::Saver;
 use super::session_note::SessionNote;
 use super::{CheckpointScore, RunSpec, TrainError, Watcher};
-use crate::checkpoint::{Progress, TrainingState, folder_name};
+use crate::checkpoint::{TrainingProgress, TrainingState, folder_name};
 use crate::run::{Diverged, Event, EventKind, EventLog, StopSignal, Stopped, Verdict};
 use softdiff_engine::device::Record;
 use std::time::Instant;
 
 /// Judges and books the updates. Without a store, events go to the watcher alone and nothing is saved.
 pub(super) struct Recorder<'a> {
-    pub progress: Progress,
+    pub progress: TrainingProgress,
     spec: &'a RunSpec<'a>,
     watcher: &'a mut dyn Watcher,
     files: Option<RunFiles<'a>>,
@@ -27,7 +27,7 @@ pub(super) struct RunFiles<'a> {
 impl<'a> Recorder<'a> {
     pub(super) fn new(
         spec: &'a RunSpec,
-        progress: Progress,
+        progress: TrainingProgress,
         files: Option<RunFiles<'a>>,
         watcher: &'a mut dyn Watcher,
     ) -> Recorder<'a> {

@@ -1,12 +1,14 @@
 //! The checkpoints of a run, written while training goes on.
 
 use super::{RunSpec, RunStore, TrainError, Watcher};
-use crate::checkpoint::{Checkpoints, Found, Save, Stored, TrainingState, Writer, folder_name};
+use crate::checkpoint::{
+    CheckpointWriter, Checkpoints, FoundCheckpoints, Save, StoredCheckpoint, TrainingState, folder_name,
+};
 use std::collections::BTreeMap;
 
 /// Writes checkpoints and knows the last one.
 pub(super) struct Saver {
-    writer: Writer,
+    writer: CheckpointWriter,
     /// Values of the metric that decides which checkpoint is best, by step.
     scores: BTreeMap<u64, f64>,
     newest: Option<String>,
@@ -15,7 +17,7 @@ pub(super) struct Saver {
 /// The checkpoints that a run already has.
 pub(super) struct Existing {
     checkpoints: Checkpoints,
-    pub newest: Option<Stored>,
+    pub newest: Option<StoredCheckpoint>,
 }
 
 impl Existing {
@@ -24,7 +26,7 @@ impl Existing {
         let RunStore { folder, lock } = store;
         let (identity, retention) = (spec.identity.clone(), spec.retention.clone());
         let checkpoints = Checkpoints::open(folder.fs(), &folder.checkpoints(), identity, retention)?;
-        let Found { newest, skipped, removed, .. } = checkpoints.resume(lock)?;
+        let FoundCheckpoints { newest, skipped, removed, .. } = checkpoints.resume(lock)?;
         for skipped in &skipped {
             watcher.note(&format!("{} cannot be used: {}", folder_name(skipped.step), skipped.reason));
         }
@@ -48,7 +50,7 @@ impl Existing {
             }
             _ => BTreeMap::new(),
         };
-        Ok(Saver { writer: Writer::new(self.checkpoints)?, scores, newest: newest.map(folder_name) })
+        Ok(Saver { writer: CheckpointWriter::new(self.checkpoints)?, scores, newest: newest.map(folder_name) })
     }
 }
 

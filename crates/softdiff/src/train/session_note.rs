@@ -1,7 +1,7 @@
 //! The note of this process in a run's `env.json`.
 
 use super::RunStore;
-use crate::run::{DeviceMemory, RunError, Session};
+use crate::run::{DeviceMemory, RunError, RunSession};
 use softdiff_engine::Device;
 
 /// Keeps the note up to date.
@@ -14,7 +14,7 @@ pub(super) struct SessionNote<'a> {
 impl<'a> SessionNote<'a> {
     /// Notes that this process goes on from `from_step`.
     pub(super) fn begin(store: RunStore<'a>, device: &'a Device, from_step: u64) -> Result<SessionNote<'a>, RunError> {
-        let session = Session::now(&device.to_string(), rayon::current_num_threads(), from_step);
+        let session = RunSession::now(&device.to_string(), rayon::current_num_threads(), from_step);
         store.folder.add_session(store.lock, session)?;
         Ok(SessionNote { store, device, most_used: 0 })
     }

@@ -1,7 +1,7 @@
 //! A training step on a device with the images it learns from: what `train` runs and `bench step` times.
 
 use super::{RunSpec, SoftStep};
-use crate::checkpoint::{Progress, TrainingState};
+use crate::checkpoint::{TrainingProgress, TrainingState};
 use crate::data::Batches;
 use softdiff_engine::device::{Learner, LearnerSpec, Objective, Record};
 use softdiff_engine::optim::Adam;
@@ -76,7 +76,7 @@ impl Stepper {
     }
 
     /// The weights and the optimiser's state, at `progress`.
-    pub fn state(&self, progress: Progress) -> Result<TrainingState> {
+    pub fn state(&self, progress: TrainingProgress) -> Result<TrainingState> {
         let (params, adam) = self.learner.state()?;
         Ok(TrainingState { params, adam, progress })
     }

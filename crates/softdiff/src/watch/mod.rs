@@ -5,7 +5,7 @@ mod snapshot;
 mod state;
 
 pub use pace::Clock;
-pub use snapshot::{Best, Loss, Snapshot, StepNote, Throughput};
+pub use snapshot::{Best, LossPoint, Snapshot, StepNote, Throughput};
 pub use state::RunState;
 
 use crate::run::{Event, EventKind, Follower, Result, RunFolder};

@@ -1,7 +1,7 @@
 //! How fast a run goes and when its steps were done. Events have no clock; checkpoints have the seconds trained.
 
 use crate::run::fs::read_up_to;
-use crate::run::{RunFolder, Session};
+use crate::run::{RunFolder, RunSession};
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, UNIX_EPOCH};
@@ -73,7 +73,7 @@ impl Clock {
     }
 
     /// When a step was done, in seconds since 1970: its session's beginning and the seconds trained in it.
-    pub fn moment(&self, sessions: &[Session], step: u64) -> f64 {
+    pub fn moment(&self, sessions: &[RunSession], step: u64) -> f64 {
         let session = sessions.iter().rev().find(|session| session.from_step < step).or(sessions.first());
         let Some(session) = session else { return self.seconds(step).unwrap_or(0.0) };
         let trained = self.seconds(step).zip(self.seconds(session.from_step)).map_or(0.0, |(at, from)| at - from);
@@ -140,8 +140,8 @@ mod tests {
     fn a_step_is_dated_within_its_session() {
         let process = serde_json::json!({ "started_unix": 1000, "build": "", "pid": 1, "host": "", "device": "",
             "threads": 1, "from_step": 0 });
-        let first: Session = serde_json::from_value(process).unwrap();
-        let second = Session { started_unix: 5000, from_step: 100, ..first.clone() };
+        let first: RunSession = serde_json::from_value(process).unwrap();
+        let second = RunSession { started_unix: 5000, from_step: 100, ..first.clone() };
         let clock = clock(&[(100, 50.0), (300, 250.0)]);
         let moments = [0, 100, 101, 300].map(|step| clock.moment(&[first.clone(), second.clone()], step));
         assert_eq!(moments, [1000.0, 1050.0, 5001.0, 5200.0]);

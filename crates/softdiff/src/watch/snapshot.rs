@@ -25,7 +25,7 @@ pub struct Snapshot {
     /// Images the network has seen.
     pub images_seen: u64,
     /// The loss, once there is one.
-    pub loss: Option<Loss>,
+    pub loss: Option<LossPoint>,
     /// How fast it goes, or went.
     pub throughput: Option<Throughput>,
     /// Seconds trained in all sessions, as far as checkpoints tell.
@@ -65,7 +65,7 @@ pub struct StepNote {
 
 /// The loss and what goes with it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Loss {
+pub struct LossPoint {
     /// Of the last event.
     pub last: f64,
     /// Mean of the last twenty events.
@@ -123,7 +123,7 @@ impl Watch {
                 let recent = &seen.losses[seen.losses.len().saturating_sub(RECENT)..];
                 let mean = recent.iter().map(|(_, loss)| loss).sum::<f64>() / recent.len().max(1) as f64;
                 let by_time = loss_by_time.clone();
-                Some(Loss { last: *loss, mean, by_time, bins, rate: *rate, norm: *norm })
+                Some(LossPoint { last: *loss, mean, by_time, bins, rate: *rate, norm: *norm })
             }
             _ => None,
         });

@@ -1,7 +1,7 @@
 //! A training loop in small, with the order of things that makes resuming exact.
 
 use super::{identity, keep};
-use softdiff::checkpoint::{Checkpoints, Save, TrainingState, Writer, folder_name};
+use softdiff::checkpoint::{CheckpointWriter, Checkpoints, Save, TrainingState, folder_name};
 use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::optim::{AdamConfig, global_norm};
 use softdiff::engine::{Graph, Init, Params, Plan, Var};
@@ -70,7 +70,7 @@ pub fn train(root: &Path, steps: u64, end: End) -> TrainingState {
     let fresh = || TrainingState::new(Params::initialise(&graph, 1), config());
     let restored = found.newest.map(|stored| stored.restore(&Params::zeros(&graph), &config()).unwrap());
     let (mut events, _) = run.resume_events(&lock, restored.as_ref().map(|state| state.progress.step)).unwrap();
-    let mut writer = Writer::new(all).unwrap();
+    let mut writer = CheckpointWriter::new(all).unwrap();
     let mut state = restored.unwrap_or_else(|| {
         let kind = EventKind::Warning { message: "begun".into() };
         events.write(&Event { step: 0, kind }).unwrap();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use softdiff::corruption::{Blur, Boundary, Corruption};
 use softdiff::image::to_unit;
 use softdiff::linalg::Matrix;
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::transport::{SinkhornOptions, sinkhorn, squared_distances};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ pub fn run(arguments: TransportArguments, json: bool) -> Outcome {
 fn cost(arguments: &TransportArguments) -> Result<Matrix, Failure> {
     let n = arguments.points;
     let Some(file) = &arguments.cifar else {
-        let mut stream = Stream::new(0, "clouds of the bench");
+        let mut stream = RandomStream::new(0, "clouds of the bench");
         let x = Matrix::from_fn(n, 16, |_, _| stream.normal());
         let y = Matrix::from_fn(n, 16, |_, _| 1.0 + 1.5 * stream.normal());
         return Ok(squared_distances(&x, &y)?);

@@ -3,7 +3,7 @@
 use crate::diagnostics::Outcome;
 use serde_json::{Value, json};
 use softdiff::import::ScoreSdeCheckpoint;
-use softdiff::import::score_sde::Adam;
+use softdiff::import::score_sde::ImportedAdam;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -74,14 +74,14 @@ fn write_table(out: &mut impl Write, path: &Path, checkpoint: &ScoreSdeCheckpoin
     Ok(())
 }
 
-fn describe(adam: &Adam) -> String {
-    let Adam { lr, betas, eps, weight_decay, moments } = adam;
+fn describe(adam: &ImportedAdam) -> String {
+    let ImportedAdam { lr, betas, eps, weight_decay, moments } = adam;
     let step =
         adam_step(adam).map_or("no step yet".into(), |step| format!("step {step}, {} parameters", moments.len()));
     format!("lr {lr}, betas {} and {}, eps {eps:e}, weight decay {weight_decay}, {step}", betas.0, betas.1)
 }
 
-fn adam_step(adam: &Adam) -> Option<u64> {
+fn adam_step(adam: &ImportedAdam) -> Option<u64> {
     adam.moments.iter().map(|moments| moments.step).max()
 }
 

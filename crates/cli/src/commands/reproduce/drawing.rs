@@ -7,7 +7,7 @@ use softdiff::engine::Device;
 use softdiff::experiment::{FigureInputs, ReferenceData};
 use softdiff::image::{from_unit, grid, to_unit};
 use softdiff::model::Model;
-use softdiff::random::Stream;
+use softdiff::random::RandomStream;
 use softdiff::recipe::SampleSection;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub fn paths(path: &Path, model: &Model, reference: &ReferenceData) -> Outcome {
     let mut bytes = Vec::new();
     for index in 0..ON_THEIR_WAY.min(reference.dataset().len()) {
         let x0 = to_unit(reference.dataset().picture(index));
-        let eta = Stream::numbered(0, "noise of an experiment's picture", index).normals(shape.len());
+        let eta = RandomStream::numbered(0, "noise of an experiment's picture", index).normals(shape.len());
         for time in 0..TIMES {
             bytes.extend(from_unit(&model.path.diffuse(&x0, time as f64 / (TIMES - 1) as f64, &eta)?));
         }

@@ -2,7 +2,7 @@
 
 use super::chart::{bar, chart};
 use crate::progress::clock;
-use softdiff::watch::{Loss, RunState, Snapshot};
+use softdiff::watch::{LossPoint, RunState, Snapshot};
 use std::time::Duration;
 
 /// Columns of what stands before each line.
@@ -154,7 +154,7 @@ fn curve(losses: &[(u64, f64)], rows: usize, look: &DashboardLayout) -> Vec<Stri
 }
 
 /// The loss by bin of t: where each bin ends, its value, and a bar; only bars where there is no room.
-fn by_time(loss: &Loss, look: &DashboardLayout) -> Vec<String> {
+fn by_time(loss: &LossPoint, look: &DashboardLayout) -> Vec<String> {
     let highest = loss.by_time.iter().flatten().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
     let bars = loss.by_time.iter().map(|value| value.map_or(' ', |value| bar(value, highest)));
     if loss.by_time.is_empty() {

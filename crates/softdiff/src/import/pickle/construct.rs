@@ -1,25 +1,25 @@
 //! What the opcodes build: tuples, lists, dictionaries and recorded calls.
 
 use super::global::Global;
-use super::machine::{Machine, Step};
-use super::value::{Id, Key, Value};
+use super::machine::{Machine, PickleStep};
+use super::value::{Id, PickleKey, PickleValue};
 
 impl Machine<'_> {
-    pub(super) fn tuple(&mut self, length: usize) -> Step {
+    pub(super) fn tuple(&mut self, length: usize) -> PickleStep {
         let ids = self.pop_many(length)?;
         self.push_tuple(ids)
     }
 
-    pub(super) fn push_tuple(&mut self, ids: Vec<Id>) -> Step {
+    pub(super) fn push_tuple(&mut self, ids: Vec<Id>) -> PickleStep {
         self.charge(ids.len())?;
-        self.push(Value::Tuple(ids))
+        self.push(PickleValue::Tuple(ids))
     }
 
-    pub(super) fn append(&mut self, ids: Vec<Id>) -> Step {
+    pub(super) fn append(&mut self, ids: Vec<Id>) -> PickleStep {
         self.charge(ids.len())?;
         let list = self.top()?;
         match self.value_mut(list) {
-            Some(Value::List(items)) => {
+            Some(PickleValue::List(items)) => {
                 items.extend(ids);
                 Ok(())
             }
@@ -27,7 +27,7 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn set_items(&mut self, ids: Vec<Id>) -> Step {
+    pub(super) fn set_items(&mut self, ids: Vec<Id>) -> PickleStep {
         self.charge(ids.len())?;
         let dict = self.top()?;
         let (pairs, odd) = ids.as_chunks::<2>();
@@ -41,13 +41,13 @@ impl Machine<'_> {
     }
 
     /// As in Python, a key written twice keeps its first place and its last value.
-    fn set_item(&mut self, dict: Id, key: Id, value: Id) -> Step {
+    fn set_item(&mut self, dict: Id, key: Id, value: Id) -> PickleStep {
         let name = match self.pickle.value(key) {
-            Value::Text(text) => Key::Text(text.clone()),
-            Value::Int(value) => Key::Int(*value),
+            PickleValue::Text(text) => PickleKey::Text(text.clone()),
+            PickleValue::Int(value) => PickleKey::Int(*value),
             _ => return Err(self.not("a string or an integer as key", key)),
         };
-        let Some(Value::Dict(pairs)) = self.pickle.values.get_mut(dict.0 as usize) else {
+        let Some(PickleValue::Dict(pairs)) = self.pickle.values.get_mut(dict.0 as usize) else {
             return Err(self.not("a dict", dict));
         };
         let position = *self.pickle.index.entry((dict, name)).or_insert(pairs.len());
@@ -59,39 +59,39 @@ impl Machine<'_> {
     }
 
     /// Records a call, and makes none.
-    pub(super) fn reduce(&mut self) -> Step {
+    pub(super) fn reduce(&mut self) -> PickleStep {
         let arguments = self.pop()?;
         let callee = self.pop()?;
-        let &Value::Global(function) = self.pickle.value(callee) else {
+        let &PickleValue::Global(function) = self.pickle.value(callee) else {
             return Err(self.not("an allowed function", callee));
         };
-        let Value::Tuple(items) = self.pickle.value(arguments) else {
+        let PickleValue::Tuple(items) = self.pickle.value(arguments) else {
             return Err(self.not("a tuple of arguments", arguments));
         };
         match function {
             // It is filled by SETITEMS later, so it has to be a dictionary already.
-            Global::OrderedDict if items.is_empty() => self.push(Value::Dict(Vec::new())),
+            Global::OrderedDict if items.is_empty() => self.push(PickleValue::Dict(Vec::new())),
             Global::OrderedDict => Err(self.operand("OrderedDict without arguments", "arguments")),
             Global::Storage(_) => Err(self.operand("an allowed function", "a storage type")),
-            _ => self.push(Value::Call { function, arguments, state: None }),
+            _ => self.push(PickleValue::Call { function, arguments, state: None }),
         }
     }
 
-    pub(super) fn build(&mut self) -> Step {
+    pub(super) fn build(&mut self) -> PickleStep {
         let given = self.pop()?;
         let object = self.top()?;
         match self.value_mut(object) {
-            Some(Value::Call { state, .. }) => {
+            Some(PickleValue::Call { state, .. }) => {
                 *state = Some(given);
                 Ok(())
             }
             // Attributes of an OrderedDict (`_metadata`) carry no weights.
-            Some(Value::Dict(_)) => Ok(()),
+            Some(PickleValue::Dict(_)) => Ok(()),
             _ => Err(self.not("an object", object)),
         }
     }
 
-    fn value_mut(&mut self, id: Id) -> Option<&mut Value> {
+    fn value_mut(&mut self, id: Id) -> Option<&mut PickleValue> {
         self.pickle.values.get_mut(id.0 as usize)
     }
 

@@ -3,7 +3,7 @@
 //! Values are put together in [`construct`](super::construct).
 
 use super::global::Global;
-use super::value::{Id, Pickle, Value};
+use super::value::{Id, Pickle, PickleValue};
 use super::{MAX_ITEMS, MAX_MARKS, MAX_MEMO, MAX_OPCODES, MAX_TEXT, opcode};
 use crate::import::ImportError;
 use softdiff_data::bytes::Bytes;
@@ -26,7 +26,7 @@ pub struct Machine<'a> {
 }
 
 /// What an opcode returns.
-pub(super) type Step = Result<(), ImportError>;
+pub(super) type PickleStep = Result<(), ImportError>;
 
 impl<'a> Machine<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -56,38 +56,38 @@ impl<'a> Machine<'a> {
         Err(self.limit("opcodes", MAX_OPCODES))
     }
 
-    fn step(&mut self, code: u8) -> Step {
+    fn step(&mut self, code: u8) -> PickleStep {
         match code {
             0x80 => match self.bytes.u8()? {
                 2 => Ok(()),
                 found => Err(ImportError::PickleProtocol { found }),
             },
             b'(' => self.mark(),
-            b'N' => self.push(Value::None),
-            0x88 => self.push(Value::Bool(true)),
-            0x89 => self.push(Value::Bool(false)),
+            b'N' => self.push(PickleValue::None),
+            0x88 => self.push(PickleValue::Bool(true)),
+            0x89 => self.push(PickleValue::Bool(false)),
             b'K' => {
                 let value = self.bytes.u8()?;
-                self.push(Value::Int(value.into()))
+                self.push(PickleValue::Int(value.into()))
             }
             b'M' => {
                 let value = self.bytes.u16()?;
-                self.push(Value::Int(value.into()))
+                self.push(PickleValue::Int(value.into()))
             }
             b'J' => {
                 let value = self.bytes.u32()?;
-                self.push(Value::Int((value as i32).into()))
+                self.push(PickleValue::Int((value as i32).into()))
             }
             0x8a => self.long1(),
             // The one big-endian number in a pickle.
             b'G' => {
                 let bits = self.bytes.u64()?;
-                self.push(Value::Float(f64::from_bits(bits.swap_bytes())))
+                self.push(PickleValue::Float(f64::from_bits(bits.swap_bytes())))
             }
             b'X' => self.text(),
-            b')' => self.push(Value::Tuple(Vec::new())),
-            b']' => self.push(Value::List(Vec::new())),
-            b'}' => self.push(Value::Dict(Vec::new())),
+            b')' => self.push(PickleValue::Tuple(Vec::new())),
+            b']' => self.push(PickleValue::List(Vec::new())),
+            b'}' => self.push(PickleValue::Dict(Vec::new())),
             0x85 => self.tuple(1),
             0x86 => self.tuple(2),
             0x87 => self.tuple(3),
@@ -115,7 +115,7 @@ impl<'a> Machine<'a> {
             b'c' => self.global(),
             b'R' => self.reduce(),
             b'b' => self.build(),
-            b'Q' => self.pop().and_then(|id| self.push(Value::Persistent(id))),
+            b'Q' => self.pop().and_then(|id| self.push(PickleValue::Persistent(id))),
             _ => Err(self.unsupported(code)),
         }
     }
@@ -132,7 +132,7 @@ impl<'a> Machine<'a> {
 
     // The stack.
 
-    pub(super) fn push(&mut self, value: Value) -> Step {
+    pub(super) fn push(&mut self, value: PickleValue) -> PickleStep {
         self.charge(1)?;
         self.stack.push(Id(self.pickle.values.len() as u32));
         self.pickle.values.push(value);
@@ -140,7 +140,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Values and items share one budget, so that memory is bounded whatever they are made into.
-    pub(super) fn charge(&mut self, items: usize) -> Step {
+    pub(super) fn charge(&mut self, items: usize) -> PickleStep {
         self.items = self.items.saturating_add(items as u64);
         if self.items > MAX_ITEMS { Err(self.limit("values", MAX_ITEMS)) } else { Ok(()) }
     }
@@ -164,7 +164,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn mark(&mut self) -> Step {
+    fn mark(&mut self) -> PickleStep {
         if self.marks.len() >= MAX_MARKS {
             return Err(self.limit("open marks", MAX_MARKS as u64));
         }
@@ -186,13 +186,13 @@ impl<'a> Machine<'a> {
 
     // The memo.
 
-    fn put(&mut self, index: u32) -> Step {
+    fn put(&mut self, index: u32) -> PickleStep {
         let top = self.top()?;
         self.memo.insert(index, top);
         if self.memo.len() > MAX_MEMO { Err(self.limit("memo slots", MAX_MEMO as u64)) } else { Ok(()) }
     }
 
-    fn get(&mut self, index: u32) -> Step {
+    fn get(&mut self, index: u32) -> PickleStep {
         let (offset, opcode) = (self.offset, self.opcode);
         let id = *self.memo.get(&index).ok_or(ImportError::PickleMemo { offset, opcode, index })?;
         self.stack.push(id);
@@ -201,34 +201,34 @@ impl<'a> Machine<'a> {
 
     // Scalars.
 
-    fn long1(&mut self) -> Step {
+    fn long1(&mut self) -> PickleStep {
         let length = self.bytes.u8()?;
         if length > 8 {
             return Err(ImportError::PickleLong { offset: self.offset, opcode: self.opcode, bytes: length.into() });
         }
         let digits = self.bytes.take(length.into())?;
         let sign = if digits.last().is_some_and(|&byte| byte >= 0x80) { -1 } else { 0 };
-        self.push(Value::Int(digits.iter().rev().fold(sign, |value, &byte| (value << 8) | i64::from(byte))))
+        self.push(PickleValue::Int(digits.iter().rev().fold(sign, |value, &byte| (value << 8) | i64::from(byte))))
     }
 
-    fn text(&mut self) -> Step {
+    fn text(&mut self) -> PickleStep {
         let length = self.bytes.u32()?;
         if length > MAX_TEXT {
             return Err(self.limit("bytes in a string", MAX_TEXT.into()));
         }
         let text = self.bytes.take(length.into())?;
         let text = std::str::from_utf8(text).map_err(|_| ImportError::PickleText { offset: self.offset })?;
-        self.push(Value::Text(text.into()))
+        self.push(PickleValue::Text(text.into()))
     }
 
-    fn global(&mut self) -> Step {
+    fn global(&mut self) -> PickleStep {
         let module = String::from_utf8_lossy(self.bytes.line(LONGEST_GLOBAL)?);
         let name = String::from_utf8_lossy(self.bytes.line(LONGEST_GLOBAL)?);
         let global = Global::find(&module, &name).ok_or_else(|| ImportError::PickleGlobal {
             offset: self.offset,
             name: quote(&format!("{module}.{name}")),
         })?;
-        self.push(Value::Global(global))
+        self.push(PickleValue::Global(global))
     }
 
     // Errors.

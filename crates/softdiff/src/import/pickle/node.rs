@@ -1,12 +1,12 @@
 //! Walking the values of a pickle: each step checks the kind and knows, for errors, where it stands.
 
-use super::value::{Id, Key, Pickle, Value};
+use super::value::{Id, Pickle, PickleKey, PickleValue};
 use crate::import::ImportError;
 use softdiff_data::quote::quote;
 
 /// A value and its place, such as `optimizer.param_groups[0].lr`.
 #[derive(Clone)]
-pub struct Node<'a> {
+pub struct PickleNode<'a> {
     pickle: &'a Pickle,
     id: Id,
     place: String,
@@ -14,14 +14,14 @@ pub struct Node<'a> {
 
 impl Pickle {
     /// The outermost value.
-    pub fn root(&self) -> Node<'_> {
-        Node { pickle: self, id: self.root, place: String::new() }
+    pub fn root(&self) -> PickleNode<'_> {
+        PickleNode { pickle: self, id: self.root, place: String::new() }
     }
 }
 
-impl<'a> Node<'a> {
+impl<'a> PickleNode<'a> {
     /// The value itself.
-    pub fn value(&self) -> &'a Value {
+    pub fn value(&self) -> &'a PickleValue {
         self.pickle.value(self.id)
     }
 
@@ -32,19 +32,19 @@ impl<'a> Node<'a> {
 
     /// Whether the value is `None`.
     pub fn is_none(&self) -> bool {
-        matches!(self.value(), Value::None)
+        matches!(self.value(), PickleValue::None)
     }
 
     /// Another value of the same pickle, in the same place.
-    pub fn at(&self, id: Id) -> Node<'a> {
-        Node { pickle: self.pickle, id, place: self.place.clone() }
+    pub fn at(&self, id: Id) -> PickleNode<'a> {
+        PickleNode { pickle: self.pickle, id, place: self.place.clone() }
     }
 
-    fn child(&self, id: Id, place: String) -> Node<'a> {
-        Node { pickle: self.pickle, id, place }
+    fn child(&self, id: Id, place: String) -> PickleNode<'a> {
+        PickleNode { pickle: self.pickle, id, place }
     }
 
-    fn named(&self, id: Id, name: &str) -> Node<'a> {
+    fn named(&self, id: Id, name: &str) -> PickleNode<'a> {
         let dot = if self.place.is_empty() { "" } else { "." };
         // Names that need no quotes are shown bare: `optimizer.state`.
         let plain = name.len() <= 100 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
@@ -58,25 +58,25 @@ impl<'a> Node<'a> {
     }
 
     /// The value of a key that must be there.
-    pub fn get(&self, key: &str) -> Result<Node<'a>, ImportError> {
+    pub fn get(&self, key: &str) -> Result<PickleNode<'a>, ImportError> {
         self.find(key)?.ok_or_else(|| ImportError::MissingKey { place: self.place(), key: quote(key) })
     }
 
     /// The value of a key that may be there.
-    pub fn find(&self, key: &str) -> Result<Option<Node<'a>>, ImportError> {
+    pub fn find(&self, key: &str) -> Result<Option<PickleNode<'a>>, ImportError> {
         self.pairs()?;
-        Ok(self.pickle.lookup(self.id, Key::Text(key.into())).map(|id| self.named(id, key)))
+        Ok(self.pickle.lookup(self.id, PickleKey::Text(key.into())).map(|id| self.named(id, key)))
     }
 
     /// The value of an integer key that may be there.
-    pub fn find_integer(&self, key: i64) -> Result<Option<Node<'a>>, ImportError> {
+    pub fn find_integer(&self, key: i64) -> Result<Option<PickleNode<'a>>, ImportError> {
         self.pairs()?;
-        Ok(self.pickle.lookup(self.id, Key::Int(key)).map(|id| self.child(id, format!("{}[{key}]", self.place))))
+        Ok(self.pickle.lookup(self.id, PickleKey::Int(key)).map(|id| self.child(id, format!("{}[{key}]", self.place))))
     }
 
     fn pairs(&self) -> Result<&'a [(Id, Id)], ImportError> {
         match self.value() {
-            Value::Dict(pairs) => Ok(pairs),
+            PickleValue::Dict(pairs) => Ok(pairs),
             _ => Err(self.wrong("a dict")),
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Node<'a> {
     }
 
     /// The entries of a dictionary whose keys are strings.
-    pub fn entries(&self) -> Result<impl Iterator<Item = Result<(&'a str, Node<'a>), ImportError>>, ImportError> {
+    pub fn entries(&self) -> Result<impl Iterator<Item = Result<(&'a str, PickleNode<'a>), ImportError>>, ImportError> {
         Ok(self.pairs()?.iter().map(|&(key, value)| {
             let key = self.at(key).text()?;
             Ok((key, self.named(value, key)))
@@ -95,9 +95,9 @@ impl<'a> Node<'a> {
     }
 
     /// The items of a list or a tuple.
-    pub fn items(&self) -> Result<impl ExactSizeIterator<Item = Node<'a>>, ImportError> {
+    pub fn items(&self) -> Result<impl ExactSizeIterator<Item = PickleNode<'a>>, ImportError> {
         match self.value() {
-            Value::List(ids) | Value::Tuple(ids) => {
+            PickleValue::List(ids) | PickleValue::Tuple(ids) => {
                 Ok(ids.iter().enumerate().map(|(index, &id)| self.child(id, format!("{}[{index}]", self.place))))
             }
             _ => Err(self.wrong("a list or a tuple")),
@@ -105,9 +105,9 @@ impl<'a> Node<'a> {
     }
 
     /// The items of a tuple whose length is known, in the same place.
-    pub fn tuple<const N: usize>(&self, expected: &'static str) -> Result<[Node<'a>; N], ImportError> {
+    pub fn tuple<const N: usize>(&self, expected: &'static str) -> Result<[PickleNode<'a>; N], ImportError> {
         match self.value() {
-            Value::Tuple(ids) if ids.len() >= N => {
+            PickleValue::Tuple(ids) if ids.len() >= N => {
                 let first = ids.first_chunk::<N>().ok_or_else(|| self.wrong(expected))?;
                 Ok(first.map(|id| self.at(id)))
             }
@@ -118,7 +118,7 @@ impl<'a> Node<'a> {
     /// A string.
     pub fn text(&self) -> Result<&'a str, ImportError> {
         match self.value() {
-            Value::Text(text) => Ok(text),
+            PickleValue::Text(text) => Ok(text),
             _ => Err(self.wrong("a string")),
         }
     }
@@ -126,7 +126,7 @@ impl<'a> Node<'a> {
     /// An integer.
     pub fn integer(&self) -> Result<i64, ImportError> {
         match self.value() {
-            Value::Int(value) => Ok(*value),
+            PickleValue::Int(value) => Ok(*value),
             _ => Err(self.wrong("an integer")),
         }
     }

@@ -13,7 +13,7 @@ pub struct Id(pub(super) u32);
 
 /// One value; containers hold the indices of their items.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum PickleValue {
     /// `None`.
     None,
     /// `True` or `False`.
@@ -45,29 +45,29 @@ pub enum Value {
     Persistent(Id),
 }
 
-impl Value {
+impl PickleValue {
     /// The kind of the value as error messages name it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Value::None => "None",
-            Value::Bool(_) => "a bool",
-            Value::Int(_) => "an integer",
-            Value::Float(_) => "a float",
-            Value::Text(_) => "a string",
-            Value::Tuple(_) => "a tuple",
-            Value::List(_) => "a list",
-            Value::Dict(_) => "a dict",
-            Value::Global(_) => "a global",
-            Value::Call { function: Global::RebuildTensor | Global::RebuildParameter, .. } => "a tensor",
-            Value::Call { .. } => "an object",
-            Value::Persistent(_) => "a storage",
+            PickleValue::None => "None",
+            PickleValue::Bool(_) => "a bool",
+            PickleValue::Int(_) => "an integer",
+            PickleValue::Float(_) => "a float",
+            PickleValue::Text(_) => "a string",
+            PickleValue::Tuple(_) => "a tuple",
+            PickleValue::List(_) => "a list",
+            PickleValue::Dict(_) => "a dict",
+            PickleValue::Global(_) => "a global",
+            PickleValue::Call { function: Global::RebuildTensor | Global::RebuildParameter, .. } => "a tensor",
+            PickleValue::Call { .. } => "an object",
+            PickleValue::Persistent(_) => "a storage",
         }
     }
 }
 
 /// A dictionary key; other kinds of keys are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum PickleKey {
     /// A string.
     Text(Rc<str>),
     /// An integer.
@@ -77,23 +77,23 @@ pub enum Key {
 /// Every value of a pickle.
 #[derive(Debug)]
 pub struct Pickle {
-    pub(super) values: Vec<Value>,
+    pub(super) values: Vec<PickleValue>,
     /// Where in its dictionary a key stands: one index for all dictionaries, so that lookups stay fast in hostile ones.
-    pub(super) index: HashMap<(Id, Key), usize>,
+    pub(super) index: HashMap<(Id, PickleKey), usize>,
     pub(super) root: Id,
 }
 
 impl Pickle {
     /// The value at an index.
-    pub fn value(&self, id: Id) -> &Value {
-        self.values.get(id.0 as usize).unwrap_or(&Value::None)
+    pub fn value(&self, id: Id) -> &PickleValue {
+        self.values.get(id.0 as usize).unwrap_or(&PickleValue::None)
     }
 
     /// The value of `key` in the dictionary `dict`.
-    pub fn lookup(&self, dict: Id, key: Key) -> Option<Id> {
+    pub fn lookup(&self, dict: Id, key: PickleKey) -> Option<Id> {
         let position = *self.index.get(&(dict, key))?;
         match self.value(dict) {
-            Value::Dict(pairs) => pairs.get(position).map(|&(_, value)| value),
+            PickleValue::Dict(pairs) => pairs.get(position).map(|&(_, value)| value),
             _ => None,
         }
     }

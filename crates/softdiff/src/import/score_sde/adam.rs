@@ -1,15 +1,15 @@
 //! The optimizer's state: Adam's two moments for each trained parameter, and the options of its one group.
 
-use super::Tensor;
-use super::parameters::{Model, is_frozen, read_weights};
+use super::OfficialTensor;
+use super::parameters::{OfficialModel, is_frozen, read_weights};
 use crate::import::ImportError;
 use crate::import::numpy::{number, whole};
-use crate::import::pickle::Node;
+use crate::import::pickle::PickleNode;
 use crate::import::torch::TorchFile;
 
 /// Adam as it was when the checkpoint was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Adam {
+pub struct ImportedAdam {
     /// The learning rate of the last step (after warm-up).
     pub lr: f64,
     /// The decay rates of the two moments.
@@ -30,14 +30,18 @@ pub struct Moments {
     /// Steps taken: a tensor in new files, an integer before torch 1.12.
     pub step: u64,
     /// The mean of the gradient, `exp_avg`.
-    pub first: Tensor,
+    pub first: OfficialTensor,
     /// The mean of its square, `exp_avg_sq`.
-    pub second: Tensor,
+    pub second: OfficialTensor,
 }
 
-impl Adam {
+impl ImportedAdam {
     /// Reads the optimizer's state dict.
-    pub(super) fn read(file: &TorchFile, node: &Node, model: &Model) -> Result<Adam, ImportError> {
+    pub(super) fn read(
+        file: &TorchFile,
+        node: &PickleNode,
+        model: &OfficialModel,
+    ) -> Result<ImportedAdam, ImportError> {
         let groups = node.get("param_groups")?;
         let mut items = groups.items()?;
         let found = items.len();
@@ -46,7 +50,7 @@ impl Adam {
         };
         let option = |name: &str| number(file, &group.get(name)?);
         let [first, second] = group.get("betas")?.tuple("two betas")?;
-        Ok(Adam {
+        Ok(ImportedAdam {
             lr: option("lr")?,
             betas: (number(file, &first)?, number(file, &second)?),
             eps: option("eps")?,
@@ -57,7 +61,12 @@ impl Adam {
 }
 
 /// `params` lists the state's keys in the order of all the model's parameters, frozen ones included.
-fn read_moments(file: &TorchFile, state: &Node, params: &Node, model: &Model) -> Result<Vec<Moments>, ImportError> {
+fn read_moments(
+    file: &TorchFile,
+    state: &PickleNode,
+    params: &PickleNode,
+    model: &OfficialModel,
+) -> Result<Vec<Moments>, ImportError> {
     let keys = params.items()?;
     if keys.len() != model.parameters.len() {
         let expected = format!("{}, one for each parameter", model.parameters.len());
@@ -77,7 +86,7 @@ fn read_moments(file: &TorchFile, state: &Node, params: &Node, model: &Model) ->
     moments.collect()
 }
 
-fn read_entry(file: &TorchFile, entry: &Node, name: &str, shape: &[usize]) -> Result<Moments, ImportError> {
+fn read_entry(file: &TorchFile, entry: &PickleNode, name: &str, shape: &[usize]) -> Result<Moments, ImportError> {
     let moment = |key: &str| read_weights(file, &entry.get(key)?, name, Some(shape));
     let step = whole(file, &entry.get("step")?)?;
     let (first, second) = (moment("exp_avg")?, moment("exp_avg_sq")?);

@@ -1,8 +1,8 @@
 //! The model's parameters by name, and the checks that every tensor of the checkpoint passes.
 
-use super::Tensor;
+use super::OfficialTensor;
 use crate::import::ImportError;
-use crate::import::pickle::Node;
+use crate::import::pickle::PickleNode;
 use crate::import::torch::TorchFile;
 use softdiff_data::quote::quote;
 use std::collections::HashSet;
@@ -11,17 +11,17 @@ use std::collections::HashSet;
 const WRAPPER: &str = "module.";
 
 /// The model's state.
-pub struct Model {
+pub struct OfficialModel {
     /// In the order of `parameters()`.
-    pub parameters: Vec<(String, Tensor)>,
+    pub parameters: Vec<(String, OfficialTensor)>,
     /// The one buffer.
     pub sigmas: Option<Vec<f64>>,
 }
 
-impl Model {
+impl OfficialModel {
     /// Reads the state of the network.
-    pub fn read(file: &TorchFile, node: &Node) -> Result<Model, ImportError> {
-        let mut model = Model { parameters: Vec::new(), sigmas: None };
+    pub fn read(file: &TorchFile, node: &PickleNode) -> Result<OfficialModel, ImportError> {
+        let mut model = OfficialModel { parameters: Vec::new(), sigmas: None };
         let mut seen = HashSet::new();
         for entry in node.entries()? {
             let (key, value) = entry?;
@@ -44,12 +44,12 @@ impl Model {
     }
 
     /// The parameters that training changes, in order.
-    pub fn trained(&self) -> impl Iterator<Item = &(String, Tensor)> {
+    pub fn trained(&self) -> impl Iterator<Item = &(String, OfficialTensor)> {
         self.parameters.iter().filter(|parameter| !is_frozen(parameter))
     }
 
     /// The parameters that training leaves alone, in order.
-    pub fn frozen(&self) -> impl Iterator<Item = &(String, Tensor)> {
+    pub fn frozen(&self) -> impl Iterator<Item = &(String, OfficialTensor)> {
         self.parameters.iter().filter(|parameter| is_frozen(parameter))
     }
 }
@@ -62,17 +62,17 @@ fn is_parameter(name: &str) -> bool {
 }
 
 /// The Fourier frequencies: the only `W` of one axis (those of the 1x1 layers have two).
-pub fn is_frozen((name, tensor): &(String, Tensor)) -> bool {
+pub fn is_frozen((name, tensor): &(String, OfficialTensor)) -> bool {
     name.ends_with(".W") && tensor.shape.len() == 1
 }
 
 /// The tensor that belongs to a parameter: floating point, of the given shape, finite.
 pub fn read_weights(
     file: &TorchFile,
-    node: &Node,
+    node: &PickleNode,
     parameter: &str,
     shape: Option<&[usize]>,
-) -> Result<Tensor, ImportError> {
+) -> Result<OfficialTensor, ImportError> {
     let tensor = file.tensor(node)?;
     if !tensor.dtype.is_float() {
         return Err(ImportError::NotFloat { place: node.place(), found: tensor.dtype.name() });
@@ -91,10 +91,10 @@ pub fn read_weights(
     if let Some((index, &value)) = data.iter().enumerate().find(|(_, value)| !value.is_finite()) {
         return Err(ImportError::NonFinite { parameter: parameter.into(), place: node.place(), index, value });
     }
-    Ok(Tensor { shape: tensor.shape, data })
+    Ok(OfficialTensor { shape: tensor.shape, data })
 }
 
-fn read_sigmas(file: &TorchFile, node: &Node) -> Result<Vec<f64>, ImportError> {
+fn read_sigmas(file: &TorchFile, node: &PickleNode) -> Result<Vec<f64>, ImportError> {
     let sigmas = file.tensor(node)?.data.into_f64();
     match sigmas.iter().find(|sigma| !(sigma.is_finite() && **sigma >= 0.0)) {
         Some(&value) => Err(ImportError::OutOfRange { place: node.place(), value, expected: "noise levels >= 0" }),

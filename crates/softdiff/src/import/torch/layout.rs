@@ -1,7 +1,7 @@
 //! Where the elements of a tensor lie in its storage: element (i, j, …) at offset + i·stride₀ + j·stride₁ + …
 
 use crate::import::ImportError;
-use crate::import::pickle::Node;
+use crate::import::pickle::PickleNode;
 use softdiff_data::quote::quote;
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use std::borrow::Cow;
 const MAX_AXES: usize = 8;
 
 /// Offset, sizes and strides in elements.
-pub struct Layout {
+pub struct TensorLayout {
     offset: u64,
     shape: Vec<u64>,
     stride: Vec<u64>,
     count: u64,
 }
 
-impl Layout {
+impl TensorLayout {
     /// Reads the three arguments of a tensor; the number of elements fits in 64 bits.
-    pub fn read(offset: &Node, size: &Node, stride: &Node) -> Result<Layout, ImportError> {
+    pub fn read(offset: &PickleNode, size: &PickleNode, stride: &PickleNode) -> Result<TensorLayout, ImportError> {
         let offset = natural(offset, "an offset of at least 0")?;
         let shape = naturals(size, "a size of at least 0")?;
         let stride = naturals(stride, "a stride of at least 0")?;
@@ -30,7 +30,7 @@ impl Layout {
         let product = shape.iter().try_fold(1u64, |product, &axis| product.checked_mul(axis.max(1)));
         let product = product.filter(|&product| usize::try_from(product).is_ok()).ok_or_else(overflow)?;
         let count = if shape.contains(&0) { 0 } else { product };
-        Ok(Layout { offset, shape, stride, count })
+        Ok(TensorLayout { offset, shape, stride, count })
     }
 
     /// How many elements the tensor has.
@@ -59,7 +59,7 @@ impl Layout {
         }
     }
 
-    /// The tensor's bytes in row-major order, copied only if they are not so already. Call [`Layout::check`] before.
+    /// The tensor's bytes in row-major order, copied only if they are not so already. Call [`TensorLayout::check`] before.
     pub fn gather<'b>(&self, storage: &'b [u8], width: usize) -> Cow<'b, [u8]> {
         let bytes = |element: u64, count: u64| {
             let start = element as usize * width;
@@ -99,7 +99,7 @@ impl Layout {
     }
 }
 
-fn naturals(node: &Node, expected: &'static str) -> Result<Vec<u64>, ImportError> {
+fn naturals(node: &PickleNode, expected: &'static str) -> Result<Vec<u64>, ImportError> {
     let items = node.items()?;
     if items.len() > MAX_AXES {
         return Err(count(node, format!("at most {MAX_AXES} axes"), items.len()));
@@ -107,12 +107,12 @@ fn naturals(node: &Node, expected: &'static str) -> Result<Vec<u64>, ImportError
     items.map(|item| natural(&item, expected)).collect()
 }
 
-fn natural(node: &Node, expected: &'static str) -> Result<u64, ImportError> {
+fn natural(node: &PickleNode, expected: &'static str) -> Result<u64, ImportError> {
     let value = node.integer()?;
     let out_of_range = |_| ImportError::OutOfRange { place: node.place(), value: value as f64, expected };
     u64::try_from(value).map_err(out_of_range)
 }
 
-fn count(node: &Node, expected: String, found: usize) -> ImportError {
+fn count(node: &PickleNode, expected: String, found: usize) -> ImportError {
     ImportError::Count { place: node.place(), expected, found }
 }

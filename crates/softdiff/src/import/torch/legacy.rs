@@ -3,7 +3,7 @@
 
 use super::DType;
 use crate::import::ImportError;
-use crate::import::pickle::{Global, Node, Pickle, Value, read_first};
+use crate::import::pickle::{Global, Pickle, PickleNode, PickleValue, read_first};
 use softdiff_data::bytes::Bytes;
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub fn read(bytes: &[u8]) -> Result<(Pickle, HashMap<String, &[u8]>), ImportErro
         let expected = "the version 1001";
         return Err(ImportError::OutOfRange { place: "the version".into(), value: version as f64, expected });
     }
-    if !matches!(machine.root().get("little_endian")?.value(), Value::Bool(true)) {
+    if !matches!(machine.root().get("little_endian")?.value(), PickleValue::Bool(true)) {
         return Err(ImportError::ByteOrder { part: "the checkpoint".into(), found: "big".into() });
     }
     let types = storage_types(&object.root())?;
@@ -42,22 +42,24 @@ pub fn read(bytes: &[u8]) -> Result<(Pickle, HashMap<String, &[u8]>), ImportErro
 }
 
 /// The number format of each storage that the tensors of a dictionary refer to.
-fn storage_types(root: &Node) -> Result<HashMap<String, DType>, ImportError> {
+fn storage_types(root: &PickleNode) -> Result<HashMap<String, DType>, ImportError> {
     let mut types = HashMap::new();
     for entry in root.entries()? {
         let (_, node) = entry?;
-        let Value::Call { arguments, .. } = node.value() else { continue };
+        let PickleValue::Call { arguments, .. } = node.value() else { continue };
         let mut tensor = node.at(*arguments);
         // A parameter holds its tensor.
-        if let Value::Call { function: Global::RebuildParameter, .. } = node.value() {
+        if let PickleValue::Call { function: Global::RebuildParameter, .. } = node.value() {
             let [inner] = tensor.tuple("the arguments of a parameter")?;
-            let Value::Call { arguments, .. } = inner.value() else { return Err(inner.wrong("a tensor")) };
+            let PickleValue::Call { arguments, .. } = inner.value() else { return Err(inner.wrong("a tensor")) };
             tensor = inner.at(*arguments);
         }
         let [storage] = tensor.tuple("the arguments of a tensor")?;
-        let &Value::Persistent(description) = storage.value() else { continue };
+        let &PickleValue::Persistent(description) = storage.value() else { continue };
         let [_, kind, key] = storage.at(description).tuple("the description of a storage")?;
-        let &Value::Global(Global::Storage(dtype)) = kind.value() else { return Err(kind.wrong("a storage type")) };
+        let &PickleValue::Global(Global::Storage(dtype)) = kind.value() else {
+            return Err(kind.wrong("a storage type"));
+        };
         types.insert(key.text()?.to_string(), dtype);
     }
     Ok(types)

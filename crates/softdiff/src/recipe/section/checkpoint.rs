@@ -4,7 +4,7 @@ use super::UNLIMITED;
 use crate::checkpoint::{Better, Retention};
 use crate::recipe::keys::{Size, Text, Whole, WholeOrOff, section};
 use crate::recipe::reader::Reader;
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 /// Metrics of which more is better; of all others, such as FID, less.
 const HIGHER: [&str; 6] = ["psnr", "ssim", "precision", "recall", "coverage", "inception-score"];
@@ -40,7 +40,7 @@ impl CheckpointSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w, &[]);
     }
 }

@@ -4,7 +4,7 @@ use super::CorruptionSection;
 use crate::corruption::{Composed, Corruption, CorruptionError, Shape};
 use crate::curve::{Curve, Interpolation};
 use crate::recipe::reader::{Range, Reader};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 use crate::schedule::{Schedule, usual_candidates};
 use std::path::Path;
 
@@ -117,7 +117,7 @@ fn read_part(r: &Reader) -> CorruptionPart {
     CorruptionPart { corruption: CorruptionSection::read(r), from, until, schedule }
 }
 
-pub(super) fn write(parts: &[CorruptionPart], w: &mut Writer) {
+pub(super) fn write(parts: &[CorruptionPart], w: &mut TomlWriter) {
     for part in parts {
         w.section("[path.corruption.parts]");
         part.corruption.write_keys(w);

@@ -7,7 +7,7 @@ use crate::corruption::{
 };
 use crate::recipe::keys::{self, KeyInfo};
 use crate::recipe::reader::{Range, Reader, either};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 /// `[path.corruption]`: `kind`, by default `"blur"`, with the parameters that the registry [`CORRUPTIONS`] lists for it;
 /// or `"composed"`, with `[[path.corruption.parts]]`.
@@ -103,13 +103,13 @@ impl CorruptionSection {
         keys
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         w.section("path.corruption");
         self.write_keys(w);
     }
 
     /// The keys, under whatever section was begun.
-    pub(super) fn write_keys(&self, w: &mut Writer) {
+    pub(super) fn write_keys(&self, w: &mut TomlWriter) {
         w.value("kind", self.kind());
         match self {
             CorruptionSection::One(spec) => write_parameters(spec, w),
@@ -155,7 +155,7 @@ fn refuse_others(r: &Reader, kind: &str) {
     keys::refuse_others(r, "kind", kind, &owners);
 }
 
-fn write_parameters(spec: &CorruptionSpec, w: &mut Writer) {
+fn write_parameters(spec: &CorruptionSpec, w: &mut TomlWriter) {
     for (parameter, value) in spec.parameters() {
         let key = parameter.key;
         match (parameter.kind, value) {

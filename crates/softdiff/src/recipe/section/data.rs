@@ -2,9 +2,9 @@
 
 use super::UNLIMITED;
 use crate::data::{Crop, Exif, LoadOptions, OnBad, Split, Transform};
-use crate::recipe::keys::{Flag, Key, Required, SizeOrOff, Word, section};
+use crate::recipe::keys::{Flag, RecipeKey, Required, SizeOrOff, Word, section};
 use crate::recipe::reader::Reader;
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 const SPLITS: [(&str, Split); 3] = [("train", Split::Train), ("test", Split::Test), ("all", Split::All)];
 const CHANNELS: [(&str, Option<usize>); 3] = [("auto", None), ("grey", Some(1)), ("rgb", Some(3))];
@@ -29,7 +29,7 @@ section! {
 /// A crop, or "auto".
 struct CropKey;
 
-impl Key<Option<Crop>> for CropKey {
+impl RecipeKey<Option<Crop>> for CropKey {
     fn read(&self, r: &Reader, key: &'static str, usual: Option<Crop>) -> Option<Crop> {
         let text = r.text(key).filter(|text| text != AUTO);
         let Some(text) = text else { return usual };
@@ -39,7 +39,7 @@ impl Key<Option<Crop>> for CropKey {
             })
             .ok()
     }
-    fn write(&self, w: &mut Writer, key: &str, value: &Option<Crop>) {
+    fn write(&self, w: &mut TomlWriter, key: &str, value: &Option<Crop>) {
         w.value(key, &value.map_or(AUTO.to_owned(), |crop| crop.to_string()));
     }
     fn expected(&self) -> String {
@@ -62,7 +62,7 @@ impl DataSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w, &[]);
     }
 }

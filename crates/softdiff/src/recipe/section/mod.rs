@@ -17,7 +17,7 @@ pub use checkpoint::CheckpointSection;
 pub use composed::{CorruptionPart, PartSchedule};
 pub use corruption::CorruptionSection;
 pub use data::DataSection;
-pub use network::{NetworkSection, Preset, TimeCondition};
+pub use network::{NetworkPreset, NetworkSection, TimeCondition};
 pub use path::{PathSection, score_sde_largest};
 pub use preview::PreviewSection;
 pub use prior::PriorSection;

@@ -3,9 +3,9 @@
 use super::PathSection;
 use crate::corruption::Shape;
 use crate::network::{Embedding, TimeInput, UNetConfig};
-use crate::recipe::keys::{Flag, Key, Number, Size, Sizes, Word, section};
+use crate::recipe::keys::{Flag, Number, RecipeKey, Size, Sizes, Word, section};
 use crate::recipe::reader::{Range, Reader};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 /// What the network is conditioned on besides the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ const LAST_INDEX: f64 = 999.0;
 
 /// Where the other keys' defaults come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
+pub enum NetworkPreset {
     /// 32 channels, three levels of 1, 2 and 2, one block each, no attention, no pyramid.
     Small,
     /// NCSN++ for CIFAR-10.
@@ -35,13 +35,16 @@ pub enum Preset {
     NcsnppCeleba64,
 }
 
-const PRESETS: [(&str, Preset); 3] =
-    [("small", Preset::Small), ("ncsnpp-cifar10", Preset::NcsnppCifar10), ("ncsnpp-celeba64", Preset::NcsnppCeleba64)];
+const PRESETS: [(&str, NetworkPreset); 3] = [
+    ("small", NetworkPreset::Small),
+    ("ncsnpp-cifar10", NetworkPreset::NcsnppCifar10),
+    ("ncsnpp-celeba64", NetworkPreset::NcsnppCeleba64),
+];
 
 section! {
     /// `[network]`: a preset, and what differs from it. See [`UNetConfig`] for the fields.
-    pub struct NetworkSection in "network" (preset: Preset, usual: UNetConfig) {
-        preset: Preset = preset, Word(&PRESETS), "where the other defaults come from";
+    pub struct NetworkSection in "network" (preset: NetworkPreset, usual: UNetConfig) {
+        preset: NetworkPreset = preset, Word(&PRESETS), "where the other defaults come from";
         channels: usize = usual.channels, Size(4..=4096), "features of the first level, a multiple of 4";
         multipliers: Vec<usize> = usual.multipliers, Sizes(1..=64, 16), "features of each level in units of channels";
         blocks: usize = usual.blocks, Size(1..=64), "residual blocks per level";
@@ -60,7 +63,7 @@ section! {
 /// `embedding` and `fourier_scale`.
 struct EmbeddingKey;
 
-impl Key<Embedding> for EmbeddingKey {
+impl RecipeKey<Embedding> for EmbeddingKey {
     fn read(&self, r: &Reader, key: &'static str, usual: Embedding) -> Embedding {
         let fourier = matches!(usual, Embedding::Fourier { .. });
         let fourier = r.choice(key, &[("fourier", true), ("positional", false)]).unwrap_or(fourier);
@@ -71,7 +74,7 @@ impl Key<Embedding> for EmbeddingKey {
         Embedding::Positional
     }
 
-    fn write(&self, w: &mut Writer, key: &str, embedding: &Embedding) {
+    fn write(&self, w: &mut TomlWriter, key: &str, embedding: &Embedding) {
         match embedding {
             Embedding::Fourier { scale } => {
                 w.value(key, "fourier");
@@ -89,7 +92,7 @@ impl Key<Embedding> for EmbeddingKey {
 /// Four taps.
 struct FirKey;
 
-impl Key<[f64; 4]> for FirKey {
+impl RecipeKey<[f64; 4]> for FirKey {
     fn read(&self, r: &Reader, key: &'static str, usual: [f64; 4]) -> [f64; 4] {
         let Some(taps) = r.numbers(key, Range::FromZero, 4) else { return usual };
         let sum: f64 = taps.iter().sum();
@@ -103,7 +106,7 @@ impl Key<[f64; 4]> for FirKey {
         }
     }
 
-    fn write(&self, w: &mut Writer, key: &str, taps: &[f64; 4]) {
+    fn write(&self, w: &mut TomlWriter, key: &str, taps: &[f64; 4]) {
         w.value(key, taps.as_slice());
     }
 
@@ -114,11 +117,11 @@ impl Key<[f64; 4]> for FirKey {
 
 impl NetworkSection {
     /// A preset as it is.
-    pub fn preset(preset: Preset) -> Self {
+    pub fn preset(preset: NetworkPreset) -> Self {
         let usual = match preset {
-            Preset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
-            Preset::NcsnppCifar10 => UNetConfig::ncsnpp_cifar10(),
-            Preset::NcsnppCeleba64 => UNetConfig::ncsnpp_celeba64(),
+            NetworkPreset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
+            NetworkPreset::NcsnppCifar10 => UNetConfig::ncsnpp_cifar10(),
+            NetworkPreset::NcsnppCeleba64 => UNetConfig::ncsnpp_celeba64(),
         };
         Self::defaults(preset, usual)
     }
@@ -154,7 +157,7 @@ impl NetworkSection {
 
     pub(in crate::recipe) fn read(r: &Reader, path: &PathSection) -> Self {
         let named = r.peek("preset").and_then(|name| PRESETS.iter().find(|(known, _)| *known == name));
-        let usual = Self::preset(named.map_or(Preset::NcsnppCifar10, |(_, preset)| *preset));
+        let usual = Self::preset(named.map_or(NetworkPreset::NcsnppCifar10, |(_, preset)| *preset));
         let section = Self::read_keys(r, usual);
         if section.condition != TimeCondition::Time && !matches!(path, PathSection::Ve { .. }) {
             let message = "network.condition is for path.kind \"ve\", whose noise is geometric in time";
@@ -175,7 +178,7 @@ impl NetworkSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w, &[]);
     }
 }

@@ -3,9 +3,9 @@
 use super::PathSection;
 use crate::noise::Alpha;
 use crate::objective::{Head, Kind, Objective, OutputScale, Parametrisation, Precondition, Weight};
-use crate::recipe::keys::{Key, Number, Word, section};
+use crate::recipe::keys::{Number, RecipeKey, Word, section};
 use crate::recipe::reader::{Range, Reader, either};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 const PARAMETRISATIONS: [(&str, (Parametrisation, Precondition)); 3] = [
     ("residual", (Parametrisation::Residual, Precondition::None)),
@@ -29,7 +29,7 @@ section! {
 /// `kind` with its number.
 struct KindKey;
 
-impl Key<Kind> for KindKey {
+impl RecipeKey<Kind> for KindKey {
     fn read(&self, r: &Reader, key: &'static str, _: Kind) -> Kind {
         let name = r.choice(key, &KINDS.map(|kind| (kind, kind))).unwrap_or("soft");
         let kind = match name {
@@ -47,7 +47,7 @@ impl Key<Kind> for KindKey {
         kind
     }
 
-    fn write(&self, w: &mut Writer, key: &str, kind: &Kind) {
+    fn write(&self, w: &mut TomlWriter, key: &str, kind: &Kind) {
         w.value(key, kind_name(kind));
         match kind {
             Kind::LookAhead { farthest } => w.value("farthest", farthest),
@@ -76,7 +76,7 @@ fn kind_name(kind: &Kind) -> &'static str {
 /// `weight` with its number.
 struct WeightKey;
 
-impl Key<Weight> for WeightKey {
+impl RecipeKey<Weight> for WeightKey {
     fn read(&self, r: &Reader, key: &'static str, _: Weight) -> Weight {
         let name = r.choice(key, &WEIGHTS.map(|weight| (weight, weight))).unwrap_or("inverse-variance");
         let weight = match name {
@@ -90,7 +90,7 @@ impl Key<Weight> for WeightKey {
         weight
     }
 
-    fn write(&self, w: &mut Writer, key: &str, weight: &Weight) {
+    fn write(&self, w: &mut TomlWriter, key: &str, weight: &Weight) {
         match weight {
             Weight::One => w.value(key, "one"),
             Weight::InverseVariance => w.value(key, "inverse-variance"),
@@ -160,7 +160,7 @@ fn read_step(r: &Reader) -> Option<f64> {
     None
 }
 
-pub(in crate::recipe) fn write(objective: &Objective, w: &mut Writer) {
+pub(in crate::recipe) fn write(objective: &Objective, w: &mut TomlWriter) {
     let Objective { kind, weight, head, precondition, mixture } = *objective;
     let parametrisation = (head.parametrisation, precondition);
     ObjectiveSection { kind, weight, parametrisation, scale: head.scale, mixture }.write_keys(w, &[]);

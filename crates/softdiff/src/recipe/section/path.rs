@@ -2,9 +2,9 @@
 
 use super::CorruptionSection;
 use crate::noise::{Alpha, NOISE_STAGE, Noise, PAPER_LARGEST, PAPER_SMALLEST};
-use crate::recipe::keys::{Flag, Key, Number, section_by};
+use crate::recipe::keys::{Flag, Number, RecipeKey, section_by};
 use crate::recipe::reader::{Range, Reader};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 use crate::schedule::Timing;
 
 section_by! {
@@ -96,7 +96,7 @@ impl PathSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w);
     }
 }
@@ -104,11 +104,11 @@ impl PathSection {
 /// `[path.corruption]`.
 struct CorruptionKey;
 
-impl Key<CorruptionSection> for CorruptionKey {
+impl RecipeKey<CorruptionSection> for CorruptionKey {
     fn read(&self, r: &Reader, key: &'static str, _: CorruptionSection) -> CorruptionSection {
         CorruptionSection::read(&r.table(key))
     }
-    fn write(&self, w: &mut Writer, _: &str, value: &CorruptionSection) {
+    fn write(&self, w: &mut TomlWriter, _: &str, value: &CorruptionSection) {
         value.write(w);
     }
     fn expected(&self) -> String {
@@ -119,7 +119,7 @@ impl Key<CorruptionSection> for CorruptionKey {
 /// `alpha` with its numbers.
 struct AlphaKey;
 
-impl Key<Alpha> for AlphaKey {
+impl RecipeKey<Alpha> for AlphaKey {
     fn read(&self, r: &Reader, key: &'static str, usual: Alpha) -> Alpha {
         let (Alpha::Linear { beta_min, beta_max }, Alpha::Cosine { offset }) = (Alpha::LINEAR, Alpha::COSINE) else {
             return usual;
@@ -137,7 +137,7 @@ impl Key<Alpha> for AlphaKey {
         Alpha::Linear { beta_min: low, beta_max: high }
     }
 
-    fn write(&self, w: &mut Writer, key: &str, alpha: &Alpha) {
+    fn write(&self, w: &mut TomlWriter, key: &str, alpha: &Alpha) {
         match alpha {
             Alpha::Linear { beta_min, beta_max } => {
                 w.value(key, "linear");

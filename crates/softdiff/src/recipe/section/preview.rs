@@ -5,7 +5,7 @@ use super::{PathSection, SampleSection, UNLIMITED};
 use crate::objective::Objective;
 use crate::recipe::keys::{Size, WholeOrOff, section};
 use crate::recipe::reader::Reader;
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 section! {
     /// `[preview]`.
@@ -31,7 +31,7 @@ impl PreviewSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w, &[]);
     }
 }

@@ -3,7 +3,7 @@
 use super::{PathSection, UNLIMITED};
 use crate::recipe::keys::{Size, SizeOrOff, section_by};
 use crate::recipe::reader::Reader;
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 
 section_by! {
     /// `[prior]`, by `kind`: by default "noise" for masking, fading and paths without corruption, else "fitted".
@@ -34,7 +34,7 @@ impl PriorSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w);
     }
 }

@@ -5,9 +5,9 @@ use crate::image::Quantise;
 use crate::model::POSTHOC_WIDEST;
 use crate::objective::{Kind, Objective};
 use crate::path::Path;
-use crate::recipe::keys::{Flag, Key, Number, Size, Word, section};
+use crate::recipe::keys::{Flag, Number, RecipeKey, Size, Word, section};
 use crate::recipe::reader::{Range, Reader, either};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 use crate::sampler::{self, Ending, Options, Sampler, SamplerError, Sampling};
 
 const ENDINGS: [(&str, Ending); 3] =
@@ -93,12 +93,12 @@ section! {
 /// The name of a sampler.
 pub(super) struct SamplerKey;
 
-impl Key<String> for SamplerKey {
+impl RecipeKey<String> for SamplerKey {
     fn read(&self, r: &Reader, key: &'static str, usual: String) -> String {
         let names: Vec<_> = sampler::names().map(|name| (name, name)).collect();
         r.choice(key, &names).map_or(usual, str::to_owned)
     }
-    fn write(&self, w: &mut Writer, key: &str, value: &String) {
+    fn write(&self, w: &mut TomlWriter, key: &str, value: &String) {
         w.value(key, value);
     }
     fn expected(&self) -> String {
@@ -109,7 +109,7 @@ impl Key<String> for SamplerKey {
 /// Which weights.
 struct WeightsKey;
 
-impl Key<Weights> for WeightsKey {
+impl RecipeKey<Weights> for WeightsKey {
     fn read(&self, r: &Reader, key: &'static str, usual: Weights) -> Weights {
         let Some(text) = r.text(key) else { return usual };
         text.parse().unwrap_or_else(|hint: String| {
@@ -117,7 +117,7 @@ impl Key<Weights> for WeightsKey {
             usual
         })
     }
-    fn write(&self, w: &mut Writer, key: &str, value: &Weights) {
+    fn write(&self, w: &mut TomlWriter, key: &str, value: &Weights) {
         w.value(key, &value.to_string());
     }
     fn expected(&self) -> String {
@@ -180,7 +180,7 @@ impl SampleSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w, &[]);
     }
 

@@ -2,10 +2,10 @@
 
 use super::path::score_sde_largest;
 use crate::curve::Interpolation;
-use crate::recipe::keys::{Key, Size, Word, section};
+use crate::recipe::keys::{RecipeKey, Size, Word, section};
 use crate::recipe::reader::{Range, Reader, either};
-use crate::recipe::writer::{ToToml, Writer};
-use crate::schedule::Metric;
+use crate::recipe::writer::{ToToml, TomlWriter};
+use crate::schedule::TransportMetric;
 
 const BETWEEN: [(&str, Interpolation); 2] =
     [("linear", Interpolation::Linear), ("monotone-cubic", Interpolation::MonotoneCubic)];
@@ -49,7 +49,7 @@ section! {
         candidates: usize = 256, Size(3..=4096), "levels to choose from, of methods that measure images";
         images: usize = 1024, Size(1..=1_000_000), "images to measure";
         resamplings: usize = 1, Size(1..=100), "choices of images over which the spread is reported";
-        metric: Metric = Metric::Paired, MetricKey, "distance of hops, of methods that measure images but joint; mse-matched always matches paired errors. sinkhorn and divergence have entropy (20, in squared pixel distances), sliced has directions (256), mmd has bandwidth (15)";
+        metric: TransportMetric = TransportMetric::Paired, MetricKey, "distance of hops, of methods that measure images but joint; mse-matched always matches paired errors. sinkhorn and divergence have entropy (20, in squared pixel distances), sliced has directions (256), mmd has bandwidth (15)";
         interpolation: Interpolation = Interpolation::Linear, Word(&BETWEEN), "between the knots";
     }
 }
@@ -91,7 +91,7 @@ fn without(method: &str) -> &'static [(&'static str, &'static str)] {
 /// `method` with what belongs to it.
 struct MethodKey;
 
-impl Key<KnotMethod> for MethodKey {
+impl RecipeKey<KnotMethod> for MethodKey {
     fn read(&self, r: &Reader, key: &'static str, _: KnotMethod) -> KnotMethod {
         let name = r.choice(key, &METHODS.map(|method| (method, method))).unwrap_or("shortest-path");
         let method = match name {
@@ -110,7 +110,7 @@ impl Key<KnotMethod> for MethodKey {
         method
     }
 
-    fn write(&self, w: &mut Writer, key: &str, method: &KnotMethod) {
+    fn write(&self, w: &mut TomlWriter, key: &str, method: &KnotMethod) {
         w.value(key, method.name());
         match method {
             KnotMethod::File { file } => w.value("file", file),
@@ -145,18 +145,20 @@ const METRICS: [&str; 7] = ["paired", "exact", "sinkhorn", "divergence", "sliced
 /// `metric` with its number.
 struct MetricKey;
 
-impl Key<Metric> for MetricKey {
-    fn read(&self, r: &Reader, key: &'static str, _: Metric) -> Metric {
+impl RecipeKey<TransportMetric> for MetricKey {
+    fn read(&self, r: &Reader, key: &'static str, _: TransportMetric) -> TransportMetric {
         let name = r.choice(key, &METRICS.map(|name| (name, name))).unwrap_or("paired");
         let entropy = || r.number("entropy", Range::Positive).unwrap_or(20.0);
         let metric = match name {
-            "exact" => Metric::Exact,
-            "sinkhorn" => Metric::Sinkhorn { entropy: entropy() },
-            "divergence" => Metric::SinkhornDivergence { entropy: entropy() },
-            "sliced" => Metric::Sliced { directions: r.size("directions", 1..=1_000_000).unwrap_or(256), seed: 0 },
-            "bures" => Metric::Bures,
-            "mmd" => Metric::Mmd { bandwidth: r.number("bandwidth", Range::Positive).unwrap_or(15.0) },
-            _ => Metric::Paired,
+            "exact" => TransportMetric::Exact,
+            "sinkhorn" => TransportMetric::Sinkhorn { entropy: entropy() },
+            "divergence" => TransportMetric::SinkhornDivergence { entropy: entropy() },
+            "sliced" => {
+                TransportMetric::Sliced { directions: r.size("directions", 1..=1_000_000).unwrap_or(256), seed: 0 }
+            }
+            "bures" => TransportMetric::Bures,
+            "mmd" => TransportMetric::Mmd { bandwidth: r.number("bandwidth", Range::Positive).unwrap_or(15.0) },
+            _ => TransportMetric::Paired,
         };
         let owners = [
             ("entropy", "metric sinkhorn or divergence"),
@@ -167,15 +169,15 @@ impl Key<Metric> for MetricKey {
         metric
     }
 
-    fn write(&self, w: &mut Writer, key: &str, metric: &Metric) {
+    fn write(&self, w: &mut TomlWriter, key: &str, metric: &TransportMetric) {
         let (name, number) = match metric {
-            Metric::Paired => ("paired", None),
-            Metric::Exact => ("exact", None),
-            Metric::Bures => ("bures", None),
-            Metric::Sinkhorn { entropy } => ("sinkhorn", Some(("entropy", entropy.to_toml()))),
-            Metric::SinkhornDivergence { entropy } => ("divergence", Some(("entropy", entropy.to_toml()))),
-            Metric::Sliced { directions, .. } => ("sliced", Some(("directions", directions.to_toml()))),
-            Metric::Mmd { bandwidth } => ("mmd", Some(("bandwidth", bandwidth.to_toml()))),
+            TransportMetric::Paired => ("paired", None),
+            TransportMetric::Exact => ("exact", None),
+            TransportMetric::Bures => ("bures", None),
+            TransportMetric::Sinkhorn { entropy } => ("sinkhorn", Some(("entropy", entropy.to_toml()))),
+            TransportMetric::SinkhornDivergence { entropy } => ("divergence", Some(("entropy", entropy.to_toml()))),
+            TransportMetric::Sliced { directions, .. } => ("sliced", Some(("directions", directions.to_toml()))),
+            TransportMetric::Mmd { bandwidth } => ("mmd", Some(("bandwidth", bandwidth.to_toml()))),
         };
         w.value(key, name);
         if let Some((key, number)) = number {
@@ -206,7 +208,7 @@ impl ScheduleSection {
         {
             *pace = score_sde_largest(side);
         }
-        if let Metric::Sliced { seed: of_directions, .. } = &mut section.metric {
+        if let TransportMetric::Sliced { seed: of_directions, .. } = &mut section.metric {
             *of_directions = seed;
         }
         if !matched && !r.has("candidates") {
@@ -223,7 +225,7 @@ impl ScheduleSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         let without: Vec<&str> = without(self.method.name()).iter().map(|(key, _)| *key).collect();
         self.write_keys(w, &without);
     }

@@ -3,7 +3,7 @@
 use super::UNLIMITED;
 use crate::recipe::keys::{Flag, Number, NumberOrOff, Numbers, Size, TextOrOff, Whole, Word, section};
 use crate::recipe::reader::{Range, Reader};
-use crate::recipe::writer::Writer;
+use crate::recipe::writer::TomlWriter;
 use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
 
@@ -73,7 +73,7 @@ impl TrainSection {
         section
     }
 
-    pub(in crate::recipe) fn write(&self, w: &mut Writer) {
+    pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         self.write_keys(w, &[]);
     }
 }

@@ -10,7 +10,7 @@ use crate::objective::{SPECTRUM_IMAGES, expected_loss};
 use crate::path::{Path, PathError};
 use crate::prior::Prior;
 use crate::recipe::{PriorSection, Recipe};
-use crate::schedule::{Progress, Schedule, plan};
+use crate::schedule::{Schedule, ScheduleProgress, plan};
 use crate::spectrum::Spectrum;
 
 /// The images of a run, and where what is measured on them is kept.
@@ -28,7 +28,7 @@ impl DataMeasurements<'_> {
         &self,
         words: &str,
         watcher: &mut dyn Watcher,
-        progress: &Progress<'_>,
+        progress: &ScheduleProgress<'_>,
     ) -> Result<Option<Schedule>, PrepareError> {
         if let Some(store) = self.store
             && store.folder.schedule().exists()
@@ -49,7 +49,7 @@ impl DataMeasurements<'_> {
         Ok(Some(schedule))
     }
 
-    fn make_schedule(&self, words: &str, progress: &Progress<'_>) -> Result<Option<Schedule>, PrepareError> {
+    fn make_schedule(&self, words: &str, progress: &ScheduleProgress<'_>) -> Result<Option<Schedule>, PrepareError> {
         if let Some(schedule) = self.recipe.schedule_file()? {
             return Ok(Some(schedule));
         }
