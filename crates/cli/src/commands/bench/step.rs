@@ -18,7 +18,7 @@ Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GP
   softdiff bench step --against torch,jax
   softdiff bench step --size 64 --profile";
 
-/// Time the whole training step of NCSN++ (corrupt, forward, backward, clip, DeviceAdam, EMA) on a GPU.
+/// Time the whole training step of NCSN++ (corrupt, forward, backward, clip, Adam, EMA) on a GPU.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Step {
