@@ -19,6 +19,7 @@ pub fn unet(graph: &mut Graph, config: &UNetConfig, x: Var, condition: Var, trai
     let first = graph.nodes().len();
     let mut b = Builder::new(graph, config, training);
     let output = assemble(&mut b, config, x, condition)?;
+    // From here on biases, SiLU, dropout, residuals and projections are parts of other operations.
     b.graph.fold(first, &[output])?;
     Ok(UNet { output, correspondence: b.correspondence })
 }

@@ -1,7 +1,8 @@
 //! Attention in bf16 at shapes that stay on the chip: the output and the gradients, and their bits again.
 
 use super::{exact, relative};
-use crate::cuda::lower::OnChip;
+use crate::cuda::compile;
+use crate::cuda::select::{CompileTarget, Kernel};
 use crate::cuda::{CudaExecutor, DeviceParams, Session};
 use crate::{Graph, Params, Plan, Precision, Result, Storage, cpu};
 use std::sync::Arc;
@@ -28,7 +29,6 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
         let inputs = [("qkv", vec![n, tokens, 3 * channels]), ("w", shape.to_vec())];
         let mut g = Graph::new();
         let vars = exact::inputs(&mut g, &inputs)?;
-        on_chip += usize::from(OnChip::of(g.shape(vars[0]), true, session.device.chip).is_some());
         let y = g.attention(vars[0], scale)?;
         let product = g.mul(y, vars[1])?;
         let product = g.cast(product, Storage::Full)?;
@@ -40,6 +40,9 @@ pub(super) fn difference(session: &Arc<Session>) -> Result<(f64, usize)> {
             outputs.push(g.slice_channels(gradient, part * channels, channels)?);
         }
         outputs.push(y);
+        let target = CompileTarget { precision: Precision::Bf16, chip: session.device.chip };
+        let mut nodes = compile::order(&g, &outputs, target).into_iter();
+        on_chip += usize::from(nodes.any(|selected| matches!(selected.kernel, Kernel::AttentionOnChip(_))));
         let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
         let on_device = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
         let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::Bf16, 0)?;
