@@ -1,7 +1,11 @@
 //! An error for a reader: what is wrong, and what to do about it.
 
 use crate::checkpoint::CheckpointError;
-use crate::experiment::ExperimentError;
+use crate::experiment::{ExperimentError, OracleError, UnknownExperiment};
+use crate::import::ConversionError;
+use crate::inception::InceptionError;
+use crate::metrics::{MetricError, StoreError};
+use crate::model::ModelError;
 use crate::recipe::RecipeError;
 use crate::restore::RestoreError;
 use crate::run::{Diverged, RunError, Stopped};
@@ -37,12 +41,19 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
     }
     one_of!(
         CheckpointError,
+        ConversionError,
         Diverged,
         ExperimentError,
+        InceptionError,
+        MetricError,
+        ModelError,
+        OracleError,
         RestoreError,
         RunError,
         Stopped,
+        StoreError,
         TrainError,
+        UnknownExperiment,
         softdiff_engine::Error
     )
 }

@@ -4,6 +4,7 @@ mod common;
 
 use softdiff::data::Source;
 use softdiff::engine::Device;
+use softdiff::hint::Hint;
 use softdiff::inception::{Extractor, Inception, Preset};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,8 @@ fn features_equal_those_of_pytorch_fid_and_torch_fidelity() {
 #[test]
 fn files_that_are_not_the_network_are_refused_with_a_remedy() {
     let refused = |path: &Path| Inception::read(path).err().unwrap().to_string();
-    assert!(refused(Path::new("no/such.pth")).contains("docs/evaluation.md"));
+    let missing = Inception::read(Path::new("no/such.pth")).err().unwrap();
+    assert!(missing.hint().unwrap().contains("docs/evaluation.md"));
     assert!(refused(&common::golden("README.md")).contains("not a safetensors file"));
     let other = refused(&common::golden("../../../diffusion/tests/golden/ot.safetensors"));
     assert!(other.contains("expected F32") || other.contains("is not the FID network"), "{other}");

@@ -5,6 +5,7 @@ mod common;
 use serde_json::Value;
 use softdiff::data::Dataset;
 use softdiff::engine::Device;
+use softdiff::hint::Hint;
 use softdiff::inception::FEATURES;
 use softdiff::metrics::{Evaluator, FeatureStatistics, ImageSet, Metric, MetricError, fid, polynomial_mmd2, prdc};
 
@@ -78,7 +79,7 @@ fn statistics_are_read_as_they_were_written() {
     assert_eq!(mean, other);
     assert!(covariance.largest_difference(&second) < 1e-12);
     std::fs::write(&path, b"PK\x05\x06").unwrap();
-    assert!(FeatureStatistics::read(&path).err().unwrap().to_string().contains("mu and sigma"));
+    assert!(FeatureStatistics::read(&path).err().unwrap().hint().unwrap().contains("mu and sigma"));
     std::fs::remove_file(path).unwrap();
 }
 

@@ -209,9 +209,7 @@ impl Measure {
     fn network(&self) -> Result<Inception, Failure> {
         let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
         let Some(path) = named else {
-            return Err(Failure::new("these metrics need the FID network, and none was given").hint(
-                "give --network FILE or set SOFTDIFF_INCEPTION; docs/evaluation.md says where to get it (some 90 MB)",
-            ));
+            return Err(MetricError::NoNetwork.into());
         };
         Ok(Inception::read(&path)?)
     }

@@ -24,6 +24,9 @@ pub use results::{EXACT, ExperimentResults, MeasurementRow, ScheduleLevels};
 pub use runner::{ExperimentHost, ExperimentRunner, FigureInputs};
 pub use table::EXPERIMENTS;
 
+use softdiff_engine::Hint;
+use std::borrow::Cow;
+
 /// One table or figure of the paper.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
@@ -82,12 +85,18 @@ pub enum Show {
 
 /// A name that no experiment has.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no experiment {name:?}; {hint}")]
+#[error("there is no experiment {name:?}")]
 pub struct UnknownExperiment {
     /// What was asked for.
     pub name: String,
     /// The nearest, and all.
     pub hint: String,
+}
+
+impl Hint for UnknownExperiment {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(self.hint.as_str().into())
+    }
 }
 
 impl Experiment {

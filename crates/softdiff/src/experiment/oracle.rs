@@ -13,17 +13,17 @@ use crate::recipe::{BuildError, Recipe};
 use crate::sampler::{Ending, Past, Sampler, SamplerError, Sampling, StepContext};
 use crate::schedule::{Schedule, Timing};
 use crate::spectrum::Spectrum;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 
 /// What an exact measurement cannot be made of.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
     /// A path that is not diagonal in the cosine basis.
-    #[error(
-        "the corruption is not diagonal in the cosine basis; give path.corruption.kind \"heat\", or a reflected blur"
-    )]
+    #[error("the corruption is not diagonal in the cosine basis")]
     NotSpectral,
     /// A sampler that draws more than once in a step.
-    #[error("{0} draws noise several times in a step, which is not worked out here; give momentum")]
+    #[error("{0} draws noise several times in a step, which is not worked out here")]
     Draws(&'static str),
     /// Images of another size.
     #[error("{0}")]
@@ -31,6 +31,16 @@ pub enum OracleError {
     /// A bad path or sampler.
     #[error("{0}")]
     Sampler(#[from] SamplerError),
+}
+
+impl Hint for OracleError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            OracleError::NotSpectral => "give path.corruption.kind \"heat\", or a reflected blur".into(),
+            OracleError::Draws(..) => "give momentum".into(),
+            _ => return None,
+        })
+    }
 }
 
 /// The path of a recipe's blur through the levels of its schedule, with reflected borders instead of black ones: diagonal in
@@ -199,6 +209,6 @@ mod tests {
         let blur = crate::corruption::Blur::new(SHAPE, crate::corruption::Boundary::Zero, 3.0).unwrap();
         let path = Path::two_stage(Box::new(blur), vec![0.01, 3.0], Interpolation::Linear).unwrap();
         let error = gaussian(&images(10)).distance(&path, &Momentum, &Sampling::uniform(5).unwrap()).unwrap_err();
-        assert!(error.to_string().contains("\"heat\""), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("\"heat\"")), "{error}");
     }
 }

@@ -3,7 +3,9 @@
 use super::score_sde::{ImportedAdam, Moments, NoiseLevels, OfficialTensor};
 use super::{ScoreSdeCheckpoint, TrainingFile, write_safetensors};
 use crate::network::{Correspondence, UNetConfig, UnknownNetwork};
+use softdiff_engine::Hint;
 use softdiff_engine::{Params, atomic_file};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -56,21 +58,29 @@ pub struct ConvertedCheckpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
     /// Not an NCSN++ that is known.
-    #[error("{0}; --names official keeps the file's own names")]
+    #[error("{0}")]
     Network(UnknownNetwork),
     /// Noise levels that no path has.
-    #[error(
-        "the noise levels of this checkpoint (its buffer sigmas) are not geometric; --names official keeps the weights \
-         without them"
-    )]
+    #[error("the noise levels of this checkpoint (its buffer sigmas) are not geometric")]
     NotGeometric,
     /// Weights that do not fit the network.
     #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
     /// A file that cannot be written.
-    #[error("cannot write {}: {error}; check the folder and the free space", file.display())]
+    #[error("cannot write {}: {error}", file.display())]
     #[allow(missing_docs)]
     Unwritable { file: PathBuf, error: std::io::Error },
+}
+
+impl Hint for ConversionError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            ConversionError::Network(..) => "--names official keeps the file's own names".into(),
+            ConversionError::NotGeometric => "--names official keeps the weights without them".into(),
+            ConversionError::Unwritable { .. } => "check the folder and the free space".into(),
+            _ => return None,
+        })
+    }
 }
 
 impl ScoreSdeCheckpoint {

@@ -4,63 +4,54 @@ use crate::data::DataError;
 use crate::inception::InceptionError;
 use crate::linalg::LinalgError;
 use crate::transport::TransportError;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
-/// What can be wrong with pictures, features or statistics. A message ends with the remedy.
+/// What can be wrong with pictures, features or statistics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum MetricError {
     /// A covariance of one picture, neighbours among too few.
-    #[error("{metric} of {found} pictures cannot be computed; give at least {least} in each set")]
+    #[error("{metric} of {found} pictures cannot be computed")]
     TooFew { metric: &'static str, found: usize, least: usize },
     /// Features of different length.
-    #[error("one set has {left} values per picture, the other {right}; compare features of one network")]
+    #[error("one set has {left} values per picture, the other {right}")]
     Dimensions { left: usize, right: usize },
     /// Values that fill no whole number of rows.
-    #[error("{values} values do not make rows of {dimensions}; give whole feature vectors")]
+    #[error("{values} values do not make rows of {dimensions}")]
     Rows { values: usize, dimensions: usize },
     /// NaN or infinity.
-    #[error("feature {feature} of picture {picture} is {value}; check the network's weights and the device")]
+    #[error("feature {feature} of picture {picture} is {value}")]
     NotFinite { picture: usize, feature: usize, value: f64 },
     /// Pictures of different sizes.
-    #[error(
-        "pictures of {left} cannot be compared with pictures of {right}; give --size (and --crop) to make them alike"
-    )]
+    #[error("pictures of {left} cannot be compared with pictures of {right}")]
     Sizes { left: String, right: String },
     /// Sets of different length where pictures are compared one to one.
-    #[error(
-        "{metric} compares picture by picture, but one set has {left} and the other {right}; give equally many, in the same order"
-    )]
+    #[error("{metric} compares picture by picture, but one set has {left} and the other {right}")]
     Counts { metric: &'static str, left: usize, right: usize },
     /// A statistics file.
-    #[error("{}: {reason}; give an .npz with mu and sigma, as pytorch-fid and softdiff write it", path.display())]
+    #[error("{}: {reason}", path.display())]
     StatisticsFile { path: PathBuf, reason: String },
     /// Statistics of other features.
-    #[error("the statistics in {} were made with {field} {found}, not {expected}; make them again with --save-statistics", path.display())]
+    #[error("the statistics in {} were made with {field} {found}, not {expected}", path.display())]
     StatisticsProtocol { path: PathBuf, field: &'static str, found: String, expected: String },
     /// Results that cannot be compared.
-    #[error(
-        "these results were not measured in the same way: {field} is {left} in one and {right} in the other; measure both with the same options"
-    )]
+    #[error("these results were not measured in the same way: {field} is {left} in one and {right} in the other")]
     Protocols { field: String, left: String, right: String },
     /// Results without a number in common.
-    #[error("these results have no metric in common; measure both with the same --metrics")]
+    #[error("these results have no metric in common")]
     NothingInCommon,
     /// Statistics where images are needed.
-    #[error(
-        "{} holds statistics, which are enough for fid alone; give the data set itself, or --metrics fid,fid-infinity",
-        path.display()
-    )]
+    #[error("{} holds statistics, which are enough for fid alone",
+        path.display())]
     StatisticsOnly { path: PathBuf },
     /// Likelihood together with metrics of images.
-    #[error("likelihood is measured of a model, the other metrics of pictures; measure it alone: --metrics likelihood")]
+    #[error("likelihood is measured of a model, the other metrics of pictures")]
     LikelihoodOfImages,
     /// Metrics of features without the FID network.
-    #[error(
-        "these metrics need the FID network, and none was given; give --network FILE or set SOFTDIFF_INCEPTION, \
-         docs/evaluation.md says where to get it (some 90 MB)"
-    )]
+    #[error("these metrics need the FID network, and none was given")]
     NoNetwork,
     /// Images that cannot be read.
     #[error("{0}")]
@@ -74,6 +65,32 @@ pub enum MetricError {
     /// Transport between pixels.
     #[error("{0}")]
     Transport(#[from] TransportError),
+}
+
+impl Hint for MetricError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            MetricError::TooFew { least, .. } => format!("give at least {least} in each set").into(),
+            MetricError::Dimensions { .. } => "compare features of one network".into(),
+            MetricError::Rows { .. } => "give whole feature vectors".into(),
+            MetricError::NotFinite { .. } => "check the network's weights and the device".into(),
+            MetricError::Sizes { .. } => "give --size (and --crop) to make them alike".into(),
+            MetricError::Counts { .. } => "give equally many, in the same order".into(),
+            MetricError::StatisticsFile { .. } => {
+                "give an .npz with mu and sigma, as pytorch-fid and softdiff write it".into()
+            }
+            MetricError::StatisticsProtocol { .. } => "make them again with --save-statistics".into(),
+            MetricError::Protocols { .. } => "measure both with the same options".into(),
+            MetricError::NothingInCommon => "measure both with the same --metrics".into(),
+            MetricError::StatisticsOnly { .. } => "give the data set itself, or --metrics fid,fid-infinity".into(),
+            MetricError::LikelihoodOfImages => "measure it alone: --metrics likelihood".into(),
+            MetricError::NoNetwork => {
+                "give --network FILE or set SOFTDIFF_INCEPTION; docs/evaluation.md says where to get it (some 90 MB)"
+                    .into()
+            }
+            _ => return None,
+        })
+    }
 }
 
 /// Refuses features that cannot be compared; gives how many rows each side has.

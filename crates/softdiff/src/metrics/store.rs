@@ -5,7 +5,9 @@ use super::{Evaluation, Made, compare};
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
+use softdiff_engine::Hint;
 use softdiff_engine::{atomic_file, hash};
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -97,17 +99,26 @@ impl Evaluation {
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum StoreError {
     /// A folder without a recipe.
-    #[error("{} is no run: it has no config.toml; give --run the folder that softdiff train wrote", folder.display())]
+    #[error("{} is no run: it has no config.toml", folder.display())]
     NotARun { folder: PathBuf },
     /// Images of another model.
-    #[error(
-        "these images were made by {model:?}, and this run is {run:?}; give --run the run that made them, or leave it out"
-    )]
+    #[error("these images were made by {model:?}, and this run is {run:?}")]
     AnotherModel { model: String, run: String },
     /// No space, or no permission.
-    #[error("cannot write {}: {error}; check the folder and the free space", file.display())]
+    #[error("cannot write {}: {error}", file.display())]
     Unwritable { file: PathBuf, error: std::io::Error },
     /// A bad recipe.
     #[error("{0}")]
     Recipe(#[from] RecipeError),
+}
+
+impl Hint for StoreError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            StoreError::NotARun { .. } => "give --run the folder that softdiff train wrote".into(),
+            StoreError::AnotherModel { .. } => "give --run the run that made them, or leave it out".into(),
+            StoreError::Unwritable { .. } => "check the folder and the free space".into(),
+            _ => return None,
+        })
+    }
 }

@@ -14,7 +14,9 @@ use crate::run::{RunError, RunFolder};
 use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::spectrum::SpectrumError;
+use softdiff_engine::Hint;
 use softdiff_engine::Params;
+use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -55,10 +57,10 @@ pub struct Model {
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// Neither a run nor an exported model.
-    #[error("{} is not a model: it has no config.toml; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
+    #[error("{} is not a model: it has no config.toml", .0.display())]
     NoModel(PathBuf),
     /// A file that is no imported model.
-    #[error("{}: {problem}; give a run's folder, an exported model, or what softdiff import wrote", file.display())]
+    #[error("{}: {problem}", file.display())]
     Imported {
         /// The file.
         file: PathBuf,
@@ -66,16 +68,13 @@ pub enum ModelError {
         problem: String,
     },
     /// A run without checkpoints.
-    #[error("{} has no checkpoint yet; let it train up to one (checkpoint.every)", .0.display())]
+    #[error("{} has no checkpoint yet", .0.display())]
     NoCheckpoint(PathBuf),
     /// A run none of whose checkpoints was scored.
-    #[error(
-        "{} has no best checkpoint, for none that is kept was scored; give --checkpoint last, or train with \
-         checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)", .0.display()
-    )]
+    #[error("{} has no best checkpoint, for none that is kept was scored", .0.display())]
     NoBest(PathBuf),
     /// A run without the checkpoint asked for.
-    #[error("{} has no checkpoint at step {step}; give best, last, or one of {there}", run.display())]
+    #[error("{} has no checkpoint at step {step}", run.display())]
     NoSuchCheckpoint {
         /// The run.
         run: PathBuf,
@@ -85,13 +84,13 @@ pub enum ModelError {
         there: String,
     },
     /// A choice of checkpoints where there is one only.
-    #[error("{} is one model, without checkpoints to choose from; leave --checkpoint out, or give a run's folder", .0.display())]
+    #[error("{} is one model, without checkpoints to choose from", .0.display())]
     NoChoice(PathBuf),
     /// Events that cannot be read.
     #[error("{0}")]
     Run(#[from] RunError),
     /// A checkpoint without the average asked for.
-    #[error("{} keeps no {wanted}; it has {}", run.display(), kept.join(", "))]
+    #[error("{} keeps no {wanted}", run.display())]
     NoAverage {
         /// The run.
         run: PathBuf,
@@ -101,10 +100,7 @@ pub enum ModelError {
         kept: Vec<String>,
     },
     /// An average that the checkpoints cannot give.
-    #[error(
-        "{} cannot give an average of width {width}: {problem}; keep more checkpoints (checkpoint.keep_every), or give \
-         another width", run.display()
-    )]
+    #[error("{} cannot give an average of width {width}: {problem}", run.display())]
     PostHoc {
         /// The run.
         run: PathBuf,
@@ -114,7 +110,7 @@ pub enum ModelError {
         problem: String,
     },
     /// Weights that cannot be read.
-    #[error("{}: {problem}; export the model again", file.display())]
+    #[error("{}: {problem}", file.display())]
     Weights {
         /// The file.
         file: PathBuf,
@@ -130,7 +126,7 @@ pub enum ModelError {
     #[error(transparent)]
     Sampler(#[from] SamplerError),
     /// An ending that no format of images has.
-    #[error("{}: no format is called .{ending}; give a .png, .npz or .zip, or a folder", file.display())]
+    #[error("{}: no format is called .{ending}", file.display())]
     ImageFormat {
         /// The file.
         file: PathBuf,
@@ -138,7 +134,7 @@ pub enum ModelError {
         ending: String,
     },
     /// A folder that cannot be written.
-    #[error("cannot write {}: {problem}; check the folder and the free space", file.display())]
+    #[error("cannot write {}: {problem}", file.display())]
     Unwritable {
         /// The file.
         file: PathBuf,
@@ -166,6 +162,25 @@ pub enum ModelError {
     /// A bad network.
     #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
+}
+
+impl Hint for ModelError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            ModelError::NoModel(..) => "give a run's folder, one of its checkpoints, or an exported model".into(),
+            ModelError::Imported { .. } => "give a run's folder, an exported model, or what softdiff import wrote".into(),
+            ModelError::NoCheckpoint(..) => "let it train up to one (checkpoint.every)".into(),
+            ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)".into(),
+            ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
+            ModelError::NoChoice(..) => "leave --checkpoint out, or give a run's folder".into(),
+            ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),
+            ModelError::PostHoc { .. } => "keep more checkpoints (checkpoint.keep_every), or give another width".into(),
+            ModelError::Weights { .. } => "export the model again".into(),
+            ModelError::ImageFormat { .. } => "give a .png, .npz or .zip, or a folder".into(),
+            ModelError::Unwritable { .. } => "check the folder and the free space".into(),
+            _ => return None,
+        })
+    }
 }
 
 /// Largest weight file that is read: a network of a billion weights.
