@@ -1,6 +1,6 @@
 //! Everything that can go wrong, with the node or parameter it went wrong at.
 
-use crate::Shape;
+use crate::TensorShape;
 use crate::suggest::nearest;
 
 /// The engine's result.
@@ -38,9 +38,9 @@ pub enum Error {
         /// The name.
         name: String,
         /// Shape of the first declaration.
-        first: Shape,
+        first: TensorShape,
         /// Shape of the second declaration.
-        second: Shape,
+        second: TensorShape,
     },
     /// A value has the wrong number of dimensions or elements.
     #[error("{kind} `{name}` has shape {found} but the graph declares {expected}")]
@@ -50,9 +50,9 @@ pub enum Error {
         /// The name.
         name: String,
         /// The shape the graph wants.
-        expected: Shape,
+        expected: TensorShape,
         /// The shape that was given.
-        found: Shape,
+        found: TensorShape,
     },
     /// A name the graph does not have.
     #[error("unknown {kind} `{name}`{suggestion}")]
@@ -70,7 +70,7 @@ pub enum Error {
         /// The name.
         name: String,
         /// Its shape.
-        shape: Shape,
+        shape: TensorShape,
     },
     /// A weight is NaN or infinite.
     #[error("parameter `{name}` {shape} has a non-finite value ({value}) at element {index}")]
@@ -78,7 +78,7 @@ pub enum Error {
         /// The name.
         name: String,
         /// Its shape.
-        shape: Shape,
+        shape: TensorShape,
         /// Flat index of the first such element.
         index: usize,
         /// The value.

@@ -1,6 +1,6 @@
 //! The graph builder: operations over static shapes, recorded in the order they will run.
 
-use crate::Shape;
+use crate::TensorShape;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use std::collections::HashMap;
@@ -76,7 +76,7 @@ pub struct ParamSpec {
     /// Its full name, which is also its name in checkpoints.
     pub name: String,
     /// Its shape.
-    pub shape: Shape,
+    pub shape: TensorShape,
     /// How it begins.
     pub init: Init,
     /// Whether an optimiser may change it.
@@ -84,7 +84,7 @@ pub struct ParamSpec {
 }
 
 struct Tensor {
-    shape: Shape,
+    shape: TensorShape,
     storage: Storage,
     leaf: Leaf,
 }
@@ -113,13 +113,13 @@ impl Graph {
         self.recompute = again;
     }
 
-    fn tensor(&mut self, shape: Shape, storage: Storage, leaf: Leaf) -> Var {
+    fn tensor(&mut self, shape: TensorShape, storage: Storage, leaf: Leaf) -> Var {
         let var = Var(self.tensors.len() as u32);
         self.tensors.push(Tensor { shape, storage, leaf });
         var
     }
 
-    fn checked(&self, what: &'static str, name: &str, shape: &Shape) -> Result<()> {
+    fn checked(&self, what: &'static str, name: &str, shape: &TensorShape) -> Result<()> {
         match shape.checked_len() {
             // The largest tensor any backend can index with 32-bit offsets of four bytes.
             Some(1..=0x3FFF_FFFF) => Ok(()),
@@ -133,7 +133,7 @@ impl Graph {
     }
 
     /// Declares an input that the caller sets before each run.
-    pub fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Result<Var> {
+    pub fn input(&mut self, name: &str, shape: impl Into<TensorShape>) -> Result<Var> {
         let shape = shape.into();
         self.checked("input", name, &shape)?;
         if let Some((_, first)) = self.inputs.iter().find(|(n, _)| n == name) {
@@ -146,16 +146,16 @@ impl Graph {
     }
 
     /// Declares a trainable parameter named `scope.name`.
-    pub fn param(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Var> {
+    pub fn param(&mut self, name: &str, shape: impl Into<TensorShape>, init: Init) -> Result<Var> {
         self.declare(name, shape.into(), init, true)
     }
 
     /// Declares a parameter that is saved and loaded but never trained.
-    pub fn frozen_param(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Var> {
+    pub fn frozen_param(&mut self, name: &str, shape: impl Into<TensorShape>, init: Init) -> Result<Var> {
         self.declare(name, shape.into(), init, false)
     }
 
-    fn declare(&mut self, name: &str, shape: Shape, init: Init, trainable: bool) -> Result<Var> {
+    fn declare(&mut self, name: &str, shape: TensorShape, init: Init, trainable: bool) -> Result<Var> {
         let name = if self.scope.is_empty() { name.to_string() } else { format!("{}.{name}", self.scope) };
         self.checked("parameter", &name, &shape)?;
         if let Some(&index) = self.param_index.get(&name) {
@@ -169,11 +169,11 @@ impl Graph {
     }
 
     /// A tensor of fixed values.
-    pub fn constant(&mut self, shape: impl Into<Shape>, values: Vec<f64>) -> Result<Var> {
+    pub fn constant(&mut self, shape: impl Into<TensorShape>, values: Vec<f64>) -> Result<Var> {
         let shape = shape.into();
         self.checked("constant", "", &shape)?;
         if values.len() != shape.numel() {
-            let found = Shape::from([values.len()]);
+            let found = TensorShape::from([values.len()]);
             return Err(Error::ShapeMismatch { kind: "constant", name: String::new(), expected: shape, found });
         }
         Ok(self.tensor(shape, Storage::Full, Leaf::Constant(values.into())))
@@ -210,7 +210,7 @@ impl Graph {
     /// Records an operation and gives its outputs.
     pub fn apply(&mut self, op: impl Into<Op>, inputs: &[Var]) -> Result<Vec<Var>> {
         let op = op.into();
-        let shapes: Vec<&Shape> = inputs.iter().map(|&v| self.shape(v)).collect();
+        let shapes: Vec<&TensorShape> = inputs.iter().map(|&v| self.shape(v)).collect();
         let place = if self.scope.is_empty() { String::new() } else { format!(" at `{}`", self.scope) };
         let folded = inputs.iter().any(|&v| matches!(self.leaf(v), Leaf::Folded));
         let readable = if folded { Err("reads a tensor that was folded into another".to_string()) } else { Ok(()) };
@@ -261,7 +261,7 @@ impl Graph {
     }
 
     /// The shape of a tensor.
-    pub fn shape(&self, var: Var) -> &Shape {
+    pub fn shape(&self, var: Var) -> &TensorShape {
         &self.tensors[var.index()].shape
     }
 
@@ -295,7 +295,7 @@ impl Graph {
         &self.inputs
     }
 
-    pub(crate) fn shape_at(&self, index: usize) -> &Shape {
+    pub(crate) fn shape_at(&self, index: usize) -> &TensorShape {
         &self.tensors[index].shape
     }
 

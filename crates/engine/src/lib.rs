@@ -39,5 +39,5 @@ pub use params::Params;
 pub use plan::{Place, Plan};
 pub use precision::Precision;
 pub use scalar::Scalar;
-pub use shape::Shape;
+pub use shape::TensorShape;
 pub use tensors::to_safetensors;

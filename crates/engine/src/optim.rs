@@ -2,7 +2,7 @@
 
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Params, Scalar, Shape};
+use crate::{Params, Scalar, TensorShape};
 use rayon::prelude::*;
 
 /// Adam as PyTorch computes it (Kingma & Ba, 2015), with clipping and warm-up as score_sde does.
@@ -109,11 +109,11 @@ impl<T: Scalar> Adam<T> {
         let mut averages: Vec<_> = self.ema.iter_mut().map(|ema| ema.trainable_mut()).collect();
         let moments = self.first.iter_mut().zip(&mut self.second);
         for ((value, gradient), (first, second)) in params.trainable_mut().zip(gradients).zip(moments) {
-            let mut tasks: Vec<Task<T>> = value
+            let mut tasks: Vec<UpdateTask<T>> = value
                 .chunks_mut(CHUNK)
                 .zip(gradient.chunks(CHUNK))
                 .zip(first.chunks_mut(CHUNK).zip(second.chunks_mut(CHUNK)))
-                .map(|((value, gradient), (first, second))| Task { value, gradient, first, second, ema: vec![] })
+                .map(|((value, gradient), (first, second))| UpdateTask { value, gradient, first, second, ema: vec![] })
                 .collect();
             for average in averages.iter_mut().filter_map(|a| a.next()) {
                 for (task, part) in tasks.iter_mut().zip(average.chunks_mut(CHUNK)) {
@@ -135,7 +135,7 @@ impl<T: Scalar> Adam<T> {
                     kind: "gradient of parameter",
                     name: spec.name.clone(),
                     expected: spec.shape.clone(),
-                    found: Shape::from([found]),
+                    found: TensorShape::from([found]),
                 });
             }
         }
@@ -150,7 +150,7 @@ pub fn global_norm<T: Scalar>(gradients: &[&[T]]) -> f64 {
     partial.iter().sum::<f64>().sqrt()
 }
 
-struct Task<'a, T> {
+struct UpdateTask<'a, T> {
     value: &'a mut [T],
     gradient: &'a [T],
     first: &'a mut [T],
@@ -182,7 +182,7 @@ impl<T: Scalar> Pass<T> {
         }
     }
 
-    fn run(&self, task: Task<T>) {
+    fn run(&self, task: UpdateTask<T>) {
         adam(self, task.value, task.gradient, task.first, task.second);
         for (average, &decay) in task.ema.into_iter().zip(&self.decays) {
             follow(average, task.value, decay);

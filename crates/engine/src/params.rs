@@ -4,7 +4,7 @@ use crate::atomic_file;
 use crate::error::{Error, Result, suggest};
 use crate::rng::Stream;
 use crate::tensors::to_safetensors;
-use crate::{Graph, Init, ParamSpec, Scalar, Shape};
+use crate::{Graph, Init, ParamSpec, Scalar, TensorShape};
 use safetensors::{Dtype, SafeTensors, View};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ impl<T: Scalar> Params<T> {
     }
 
     /// Sets a parameter by name, from values in its shape's order.
-    pub fn set(&mut self, name: &str, shape: &Shape, values: &[T]) -> Result<()> {
+    pub fn set(&mut self, name: &str, shape: &TensorShape, values: &[T]) -> Result<()> {
         let index = self.index(name)?;
         let spec = &self.specs[index];
         if spec.shape != *shape || values.len() != shape.numel() {

@@ -8,8 +8,8 @@ use crate::cpu::NodeTime;
 use crate::error::{Error, Result, suggest};
 use crate::op::Op;
 use crate::plan::views::Views;
-use crate::{Graph, Leaf, Node, ParamSpec, Shape, Storage, Var};
-use memory::Schedule;
+use crate::{Graph, Leaf, Node, ParamSpec, Storage, TensorShape, Var};
+use memory::StepOrder;
 pub(crate) use memory::renames;
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) struct Step {
 /// An ordered graph with memory assigned by liveness.
 pub struct Plan {
     steps: Vec<Step>,
-    shapes: Vec<Shape>,
+    shapes: Vec<TensorShape>,
     places: Vec<Option<Place>>,
     /// The tensor that each is, or is a part of.
     roots: Vec<usize>,
@@ -104,8 +104,8 @@ impl Plan {
     pub fn new(graph: &Graph, outputs: &[Var]) -> Result<Plan> {
         let mut scratch = |index: usize| {
             let node = &graph.nodes()[index];
-            let inputs: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-            let outputs: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
+            let inputs: Vec<&TensorShape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+            let outputs: Vec<&TensorShape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
             Ok(node.op.scratch(&inputs, &outputs))
         };
         // 32 elements are 128 bytes of f32.
@@ -128,10 +128,10 @@ impl Plan {
             let suggestion = "; it was folded into another, unless it is kept".into();
             return Err(Error::Unknown { kind: "output", name: format!("{var:?}"), suggestion });
         }
-        let mut schedule = Schedule::new(graph, nodes, outputs, &mut layout)?;
+        let mut schedule = StepOrder::new(graph, nodes, outputs, &mut layout)?;
         let arena = schedule.assign(graph, &layout);
         let (places, constants) = schedule.places(graph, &arena);
-        let Schedule { steps, ticks, tensors } = schedule;
+        let StepOrder { steps, ticks, tensors } = schedule;
         let count = graph.tensor_count();
         let plan = Plan {
             steps,
@@ -178,7 +178,7 @@ impl Plan {
         self.ticks.partition_point(|tick| tick + self.leeway <= self.ticks[index]).checked_sub(1)
     }
 
-    pub(crate) fn shape(&self, var: Var) -> &Shape {
+    pub(crate) fn shape(&self, var: Var) -> &TensorShape {
         &self.shapes[var.index()]
     }
 
@@ -224,7 +224,7 @@ impl Plan {
         })?;
         let expected = self.shape(self.inputs[index].1);
         if len != expected.numel() {
-            let (expected, found) = (expected.clone(), Shape::from([len]));
+            let (expected, found) = (expected.clone(), TensorShape::from([len]));
             return Err(Error::ShapeMismatch { kind: "input", name: name.into(), expected, found });
         }
         Ok(index)

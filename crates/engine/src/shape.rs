@@ -5,9 +5,9 @@ use std::ops::Deref;
 
 /// Sizes of a tensor's dimensions, outermost first. A scalar has none.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shape(Vec<usize>);
+pub struct TensorShape(Vec<usize>);
 
-impl Shape {
+impl TensorShape {
     /// Number of elements, or `None` when it does not fit a `usize`.
     pub fn checked_len(&self) -> Option<usize> {
         self.0.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
@@ -43,38 +43,38 @@ impl Shape {
     }
 }
 
-impl Deref for Shape {
+impl Deref for TensorShape {
     type Target = [usize];
     fn deref(&self) -> &[usize] {
         &self.0
     }
 }
 
-impl<const N: usize> From<[usize; N]> for Shape {
+impl<const N: usize> From<[usize; N]> for TensorShape {
     fn from(sizes: [usize; N]) -> Self {
-        Shape(sizes.to_vec())
+        TensorShape(sizes.to_vec())
     }
 }
 
-impl From<&[usize]> for Shape {
+impl From<&[usize]> for TensorShape {
     fn from(sizes: &[usize]) -> Self {
-        Shape(sizes.to_vec())
+        TensorShape(sizes.to_vec())
     }
 }
 
-impl From<Vec<usize>> for Shape {
+impl From<Vec<usize>> for TensorShape {
     fn from(sizes: Vec<usize>) -> Self {
-        Shape(sizes)
+        TensorShape(sizes)
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for TensorShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
 }
 
-impl fmt::Debug for Shape {
+impl fmt::Debug for TensorShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -4,7 +4,7 @@ use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::cpu::CpuExecutor;
 use softdiff_engine::op::{Align, Window};
 use softdiff_engine::optim::{Adam, AdamConfig};
-use softdiff_engine::{Graph, Init, Params, Plan, Result, Scalar, Shape, Var};
+use softdiff_engine::{Graph, Init, Params, Plan, Result, Scalar, TensorShape, Var};
 
 fn wave(n: usize, phase: f64) -> Vec<f64> {
     (0..n).map(|i| (i as f64 * 1.7 + phase).sin()).collect()
@@ -22,7 +22,7 @@ fn golden(name: &str) -> (Vec<usize>, Vec<f64>) {
 }
 
 /// `[n, c, h, w]` to `[n, h, w, c]`; other ranks stay.
-fn nhwc(values: &[f64], shape: &[usize]) -> (Vec<f64>, Shape) {
+fn nhwc(values: &[f64], shape: &[usize]) -> (Vec<f64>, TensorShape) {
     let &[n, c, h, w] = shape else { return (values.to_vec(), shape.into()) };
     let at = |i: usize| values[i / (c * h * w) * c * h * w + i % c * h * w + i / c % (h * w)];
     ((0..values.len()).map(at).collect(), [n, h, w, c].into())

@@ -6,7 +6,7 @@ use softdiff_engine::cpu::CpuExecutor;
 use softdiff_engine::op::{Function, Op};
 use softdiff_engine::op_cases::OP_CASES;
 use softdiff_engine::rng::Stream;
-use softdiff_engine::{Graph, Params, Plan, Result, Shape, Var};
+use softdiff_engine::{Graph, Params, Plan, Result, TensorShape, Var};
 use std::collections::HashSet;
 
 /// `sum(output * fixed random projection)`, its gradients, and the inputs.
@@ -20,12 +20,12 @@ struct Proof {
     all: HashSet<&'static str>,
 }
 
-fn random(shape: &Shape, purpose: u32, low: f64, high: f64) -> Vec<f64> {
+fn random(shape: &TensorShape, purpose: u32, low: f64, high: f64) -> Vec<f64> {
     let stream = Stream { seed: 1, purpose, step: 0 };
     (0..shape.numel()).map(|i| low + (high - low) * f64::from(stream.uniform(i as u64))).collect()
 }
 
-fn prove(inputs: &[Shape], above: f64, build: impl Fn(&mut Graph, &[Var]) -> Result<Var>) -> Proof {
+fn prove(inputs: &[TensorShape], above: f64, build: impl Fn(&mut Graph, &[Var]) -> Result<Var>) -> Proof {
     let mut g = Graph::new();
     let names: Vec<String> = (0..inputs.len()).map(|i| format!("x{i}")).collect();
     let vars: Vec<Var> = names.iter().zip(inputs).map(|(n, s)| g.input(n, s.clone()).unwrap()).collect();
@@ -80,7 +80,7 @@ impl Proof {
     }
 }
 
-fn shapes(inputs: &[&[usize]]) -> Vec<Shape> {
+fn shapes(inputs: &[&[usize]]) -> Vec<TensorShape> {
     inputs.iter().map(|&s| s.into()).collect()
 }
 

@@ -7,9 +7,9 @@ use softdiff::train::Watcher;
 use softdiff::{Dataset, Loss, Path, Shape, Training};
 
 /// `|x0_hat - x0|` of each image, without a square.
-struct Distance;
+struct DistanceLoss;
 
-impl Loss for Distance {
+impl Loss for DistanceLoss {
     fn emit(&self, g: &mut Graph, batch: &EmittedBatch) -> Result<Var> {
         let x0_hat = batch.x0_hat(g)?;
         let error = g.sub(x0_hat, batch.x0)?;
@@ -30,7 +30,7 @@ impl Watcher for Losses {
 pub(crate) fn run(images: Dataset, steps: u64) -> std::result::Result<Vec<f64>, Box<dyn std::error::Error>> {
     let path = Path::variance_exploding(Shape::new(images.height(), images.width(), images.channels()), 0.01, 10.0)?;
     let mut losses = Losses(vec![]);
-    Training::new(images, path).loss(Distance).steps(steps).watch(&mut losses).run()?;
+    Training::new(images, path).loss(DistanceLoss).steps(steps).watch(&mut losses).run()?;
     Ok(losses.0)
 }
 

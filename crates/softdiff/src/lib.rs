@@ -60,8 +60,8 @@
 //! | training and models | [`recipe`], [`train`], [`model`], [`checkpoint`], [`run`], [`mod@import`] |
 //! | what models are good for | [`restore`], [`metrics`], [`inception`], [`experiment`] |
 //! | looking at runs | [`watch`], [`history`], [`report`] |
-//! | images and data sets | [`data`], [`image`], [`archive`] |
-//! | what it is computed with | [`engine`], [`linalg`], [`random`], [`spectrum`], [`hash`] |
+//! | images and data sets | [`data`], [`image`] |
+//! | what it is computed with | [`engine`] |
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
@@ -80,17 +80,23 @@ pub mod run;
 pub mod train;
 pub mod watch;
 
-pub use softdiff_data::{archive, image, sets as data};
-pub use softdiff_diffusion::{
-    corruption, curve, linalg, network, noise, objective, path, prior, random, sampler, schedule, spectrum, transport,
-};
+pub use softdiff_data::{image, sets as data};
+pub use softdiff_diffusion::{corruption, curve, network, noise, objective, path, prior, sampler, schedule, transport};
 pub use softdiff_engine as engine;
+
+// What the program and the tests need besides.
+#[doc(hidden)]
+pub use softdiff_data::archive;
+#[doc(hidden)]
+pub use softdiff_diffusion::{linalg, random, spectrum};
+#[doc(hidden)]
 pub use softdiff_engine::hash;
 
 pub use corruption::{Corruption, LinearMap, Shape};
 pub use data::Dataset;
 pub use device_choice::DeviceChoice;
 pub use engine::Device;
+pub use metrics::Evaluator;
 pub use model::Model;
 pub use network::{Network, UNetConfig};
 pub use objective::{Loss, Objective};

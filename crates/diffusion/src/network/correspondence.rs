@@ -1,6 +1,6 @@
 //! Which parameter of score_sde's network is which of ours, and how its numbers lie.
 
-use softdiff_engine::{Error, Params, Result, Scalar, Shape};
+use softdiff_engine::{Error, Params, Result, Scalar, TensorShape};
 
 /// How an official tensor lies in memory, compared with ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Correspondence {
                     kind: "official parameter",
                     name: one.official.clone(),
                     expected: one.official_shape.clone().into(),
-                    found: Shape::from(shape),
+                    found: TensorShape::from(shape),
                 });
             }
             params.set(&one.name, &ours, &one.from_official(&values))?;

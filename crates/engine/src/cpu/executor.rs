@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::op::Call;
-use crate::{Params, Place, Plan, Scalar, Shape, Var};
+use crate::{Params, Place, Plan, Scalar, TensorShape, Var};
 use std::time::{Duration, Instant};
 
 /// A plan with its memory, ready to run again and again.
@@ -93,7 +93,7 @@ impl<T: Scalar> CpuExecutor<T> {
             _ => Err(Error::ShapeMismatch {
                 kind: "output",
                 name: "scalar".into(),
-                expected: Shape::default(),
+                expected: TensorShape::default(),
                 found: self.plan.shape(var).clone(),
             }),
         }
@@ -148,8 +148,8 @@ impl<T: Scalar> CpuExecutor<T> {
             // (`Plan::new` checks exactly this).
             let write = |offset: usize, len: usize| unsafe { std::slice::from_raw_parts_mut(arena.add(offset), len) };
             let read_values: Vec<&[T]> = node.inputs.iter().map(read).collect();
-            let read_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| plan.shape(v)).collect();
-            let write_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| plan.shape(v)).collect();
+            let read_shapes: Vec<&TensorShape> = node.inputs.iter().map(|&v| plan.shape(v)).collect();
+            let write_shapes: Vec<&TensorShape> = node.outputs.iter().map(|&v| plan.shape(v)).collect();
             let mut written: Vec<&mut [T]> = node
                 .outputs
                 .iter()

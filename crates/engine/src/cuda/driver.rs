@@ -15,7 +15,7 @@ use kernel::LaunchConfig;
 pub(super) use kernel::{CudaFunction, Launch, Module, USUAL_SHARED};
 pub use memory::Buffer;
 pub(super) use memory::Pinned;
-pub(super) use stream::{CudaGraph, Event};
+pub(super) use stream::{CudaEvent, CudaGraph};
 
 pub(super) type Handle = *mut c_void;
 /// An address on the device.

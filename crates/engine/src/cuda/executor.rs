@@ -4,7 +4,7 @@ use super::arguments::{Arguments, CarryArgs, int};
 use super::compile;
 use super::concat_elision;
 use super::cudnn::{Cudnn, Problem};
-use super::driver::{Address, Buffer, CudaDevice, CudaGraph, Event};
+use super::driver::{Address, Buffer, CudaDevice, CudaEvent, CudaGraph};
 use super::images::Shards;
 use super::kernels::KernelName;
 use super::lower::{Command, Lowering};
@@ -38,7 +38,7 @@ pub struct CudaExecutor {
     planned: usize,
     captured: Option<CudaGraph>,
     warm: bool,
-    fork: Event,
+    fork: CudaEvent,
     _constants: Vec<Buffer>,
     _tables: Vec<Buffer>,
 }
@@ -138,7 +138,7 @@ impl CudaExecutor {
             planned,
             captured: None,
             warm: false,
-            fork: Event::new(device)?,
+            fork: CudaEvent::new(device)?,
             _constants: constants,
             _tables: tables,
         })

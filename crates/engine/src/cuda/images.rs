@@ -2,7 +2,7 @@
 //! other is read.
 
 use super::arguments::{GatherImagesArgs, TakeImagesArgs};
-use super::driver::{Address, Buffer, CudaDevice, Event, Pinned};
+use super::driver::{Address, Buffer, CudaDevice, CudaEvent, Pinned};
 use super::executor::CudaExecutor;
 use super::kernels::KernelName;
 use crate::error::Result;
@@ -61,8 +61,8 @@ pub(super) struct Shards {
     /// Both shards, on the host and on the device.
     here: Pinned,
     there: Buffer,
-    sent: [Event; 2],
-    read: Event,
+    sent: [CudaEvent; 2],
+    read: CudaEvent,
 }
 
 impl Shards {
@@ -83,8 +83,8 @@ impl Shards {
             next: None,
             here: Pinned::new(device, bytes)?,
             there: device.alloc(bytes)?,
-            sent: [Event::new(device)?, Event::new(device)?],
-            read: Event::new(device)?,
+            sent: [CudaEvent::new(device)?, CudaEvent::new(device)?],
+            read: CudaEvent::new(device)?,
         })
     }
 

@@ -15,13 +15,13 @@ mod sum;
 use super::arguments::*;
 use super::cublas::Gemm;
 use super::cudnn::{ConvCall, Cudnn};
-use super::driver::{Address, Buffer, CudaDevice, Event, Launch};
+use super::driver::{Address, Buffer, CudaDevice, CudaEvent, Launch};
 use super::kernels::{ElementType, KernelName, Kernels};
 use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
 use crate::op::{Op, RandomKind};
 use crate::plan::Step;
-use crate::{Graph, Place, Plan, Precision, Shape, Var};
+use crate::{Graph, Place, Plan, Precision, TensorShape, Var};
 pub(super) use attention::{OnChip, scratch as attention_scratch};
 pub(super) use group_norm::GroupNormKernel;
 use group_norm::MaskArgs;
@@ -42,20 +42,20 @@ pub(super) enum Command {
     /// What follows runs on the second stream, after everything so far.
     Fork,
     /// Back to the first stream; the event marks the end of the work on the second.
-    Back(Event),
+    Back(CudaEvent),
     /// Makes the first stream wait for the event of that command.
     Join(usize),
 }
 
 /// A step's inputs and outputs.
 struct Io<'a> {
-    shapes: Vec<&'a Shape>,
+    shapes: Vec<&'a TensorShape>,
     ins: Vec<Address>,
     /// Elements from one pixel of each input to the next.
     pitches: Vec<usize>,
     outs: Vec<Address>,
     /// The shape of the first output.
-    out_shape: &'a Shape,
+    out_shape: &'a TensorShape,
     scratch: Address,
     /// How the first input is stored.
     element: ElementType,
@@ -257,7 +257,7 @@ impl<'a> Lowering<'a> {
 }
 
 /// Height, width, those of the output, and channels; and the window.
-fn pool_sizes(x: &Shape, out: &Shape, op: &crate::op::MaxPool) -> ([i32; 5], [i32; 3]) {
+fn pool_sizes(x: &TensorShape, out: &TensorShape, op: &crate::op::MaxPool) -> ([i32; 5], [i32; 3]) {
     let [_, h, w, c] = x.known();
     let [_, oh, ow, _] = out.known();
     ([h, w, oh, ow, c].map(int), [op.kernel, op.stride, op.pad].map(int))

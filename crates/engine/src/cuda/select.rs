@@ -10,7 +10,7 @@ use crate::cpu::conv::Geometry;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::views::Views;
-use crate::{Graph, Node, Precision, Shape, Var};
+use crate::{Graph, Node, Precision, TensorShape, Var};
 
 /// What a graph is compiled for.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl Selected {
 
 /// The kernel for a node.
 fn select(node: &Node, graph: &Graph, target: CompileTarget) -> Kernel {
-    let shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+    let shapes: Vec<&TensorShape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
     let half = |input: usize| target.half(graph, node.inputs[input]);
     match &node.op {
         Op::Conv2d(_) | Op::Conv2dInputGradient(_) | Op::Conv2dWeightGradient(_) => {

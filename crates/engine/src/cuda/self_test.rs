@@ -12,7 +12,7 @@ use super::{CudaExecutor, DeviceParams, Session};
 use crate::op_cases::OP_CASES;
 use crate::rng::Stream;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Precision, Result, Shape, Storage, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, Storage, TensorShape, Var, cpu};
 use std::sync::Arc;
 
 /// One comparison.
@@ -51,7 +51,7 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let mut checks = Vec::new();
     for precision in [Precision::F32, Precision::Bf16] {
         for example in OP_CASES {
-            let shapes: Vec<Shape> = example.inputs.iter().map(|&s| s.into()).collect();
+            let shapes: Vec<TensorShape> = example.inputs.iter().map(|&s| s.into()).collect();
             let outcome = compare(session, &shapes, example.above, example.build, precision);
             let (error, failure) = match outcome {
                 Ok(error) => (error, None),
@@ -94,14 +94,14 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     checks
 }
 
-fn random(shape: &Shape, purpose: u32, low: f64) -> Vec<f32> {
+fn random(shape: &TensorShape, purpose: u32, low: f64) -> Vec<f32> {
     let stream = Stream { seed: 1, purpose, step: 0 };
     (0..shape.numel()).map(|i| (low + 2.0 * f64::from(stream.uniform(i as u64))) as f32).collect()
 }
 
 fn compare(
     session: &Arc<Session>,
-    inputs: &[Shape],
+    inputs: &[TensorShape],
     above: f64,
     build: fn(&mut Graph, &[Var]) -> Result<Var>,
     precision: Precision,

@@ -1,7 +1,7 @@
 //! The second stream: weight gradients, on which nothing depends before the update, and small operations, whose cost is their
 //! launch.
 
-use super::driver::Event;
+use super::driver::CudaEvent;
 use super::launch_batching::batchable_steps;
 use super::lower::{Command, Lowering};
 use super::select::Selected;
@@ -119,7 +119,7 @@ impl SecondStream {
             places.push((step, begin..lowering.commands.len()));
         }
         self.pending.push((first, lowering.commands.len()));
-        lowering.commands.push(Command::Back(Event::new(lowering.device)?));
+        lowering.commands.push(Command::Back(CudaEvent::new(lowering.device)?));
         Ok(places)
     }
 

@@ -1,6 +1,6 @@
 //! A training step on the CPU.
 
-use super::learner::{LearnerSpec, Objective, Record, TrainingStep};
+use super::learner::{LearnerSpec, LossOutputs, Record, TrainingStep};
 use crate::cpu::CpuExecutor;
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
@@ -53,7 +53,7 @@ impl CpuLearner {
     pub fn new(spec: LearnerSpec) -> Result<CpuLearner> {
         let run = CpuExecutor::new(Plan::new(spec.graph, &spec.outputs())?);
         let LearnerSpec { objective, params, adam, seed, accumulate, .. } = spec;
-        let Objective { loss, losses, times, gradients } = objective;
+        let LossOutputs { loss, losses, times, gradients } = objective;
         let sums = if accumulate > 1 { adam.first.iter().map(|f| vec![0.0; f.len()]).collect() } else { vec![] };
         let (vars, gradients, samples) = ((loss, losses, times), gradients.to_vec(), vec![]);
         let (loss, feed) = (0.0, None);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What is learnt from in a graph.
 #[derive(Clone, Copy)]
-pub struct Objective<'a> {
+pub struct LossOutputs<'a> {
     /// The mean loss of a batch.
     pub loss: Var,
     /// Each sample's loss.
@@ -42,7 +42,7 @@ pub struct LearnerSpec<'a> {
     /// Forward and backward pass.
     pub graph: &'a Graph,
     /// What is learnt from in it.
-    pub objective: Objective<'a>,
+    pub objective: LossOutputs<'a>,
     /// The weights to begin with.
     pub params: Params<f32>,
     /// The optimiser's state to begin with.
@@ -58,7 +58,7 @@ pub struct LearnerSpec<'a> {
 impl LearnerSpec<'_> {
     /// What a plan must keep.
     pub(super) fn outputs(&self) -> Vec<Var> {
-        let Objective { loss, losses, times, gradients } = self.objective;
+        let LossOutputs { loss, losses, times, gradients } = self.objective;
         [gradients, &[loss, losses, times]].concat()
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         let params = Params::initialise(&g, 0);
         let config = AdamConfig { rate: 0.1, warmup: 0, clip: None, ema: vec![0.5], ..AdamConfig::default() };
         let adam = Adam::new(config, &params);
-        let objective = Objective { loss, losses, times: t, gradients: &gradients };
+        let objective = LossOutputs { loss, losses, times: t, gradients: &gradients };
         let (graph, precision) = (&g, Precision::F32);
         Learner::new(&Device::Cpu, LearnerSpec { graph, objective, params, adam, precision, seed: 0, accumulate })
             .unwrap()

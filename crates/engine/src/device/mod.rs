@@ -6,7 +6,7 @@ mod learner;
 
 pub use executor::Executor;
 pub(crate) use learner::TrainingStep;
-pub use learner::{Learner, LearnerSpec, Objective, Record};
+pub use learner::{Learner, LearnerSpec, LossOutputs, Record};
 
 use crate::cuda::{self, Session};
 use crate::error::{Error, Result};

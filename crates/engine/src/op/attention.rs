@@ -4,7 +4,7 @@ use super::{Call, Operation, expect_dims, expect_inputs, expect_same};
 use crate::cpu::gemm::{MatrixView, dot, multiply, multiply_into, pack};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Scalar, Shape, Storage, Var};
+use crate::{Graph, Node, Scalar, Storage, TensorShape, Var};
 use rayon::prelude::*;
 
 /// `softmax(scale q k^T) v` for `[n, tokens, 3 c]`: channels of queries, keys, values. Also gives the log of each row's
@@ -28,7 +28,7 @@ impl Graph {
 }
 
 /// Images, tokens and channels of the output.
-fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
+fn sizes(qkv: &TensorShape) -> Result<[usize; 3], String> {
     let [n, t, width] = expect_dims("the input", qkv)?;
     if !width.is_multiple_of(3) {
         return Err(format!("{width} channels are not queries, keys and values of one width"));
@@ -36,7 +36,7 @@ fn sizes(qkv: &Shape) -> Result<[usize; 3], String> {
     Ok([n, t, width / 3])
 }
 
-pub(crate) fn known(qkv: &Shape) -> [usize; 3] {
+pub(crate) fn known(qkv: &TensorShape) -> [usize; 3] {
     sizes(qkv).expect("shapes were checked at building time")
 }
 
@@ -48,7 +48,7 @@ fn parts<T: Scalar>(qkv: &[T], c: usize) -> [MatrixView<'_, T>; 3] {
 impl Operation for Attention {
     const NAME: &'static str = "attention";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [qkv] = expect_inputs(inputs)?;
         let [n, t, c] = sizes(&qkv)?;
         Ok(vec![[n, t, c].into(), [n, t].into()])
@@ -66,7 +66,7 @@ impl Operation for Attention {
         Ok(vec![Some(g.apply1(AttentionGradient { scale: self.scale }, &inputs)?)])
     }
 
-    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+    fn flops(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> u64 {
         let [n, t, c] = known(inputs[0]).map(|size| size as u64);
         4 * n * t * t * c
     }
@@ -113,7 +113,7 @@ impl Operation for AttentionGradient {
     const NAME: &'static str = "attention_gradient";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [qkv, out, logs, dy] = expect_inputs(inputs)?;
         let [n, t, c] = sizes(&qkv)?;
         expect_same("output and values", &out, &[n, t, c].into())?;
@@ -122,7 +122,7 @@ impl Operation for AttentionGradient {
         Ok(vec![qkv])
     }
 
-    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+    fn flops(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> u64 {
         let [n, t, c] = known(inputs[0]).map(|size| size as u64);
         10 * n * t * t * c
     }

@@ -2,7 +2,7 @@
 
 use super::{Call, Operation, expect_inputs, only};
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Storage, Var};
+use crate::{Graph, Node, Scalar, Storage, TensorShape, Var};
 
 /// The same values, stored otherwise. On a backend with one element type it is a copy.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Graph {
 impl Operation for Cast {
     const NAME: &'static str = "cast";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         expect_inputs::<1>(inputs).map(Vec::from)
     }
 

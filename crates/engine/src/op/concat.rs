@@ -2,7 +2,7 @@
 
 use super::{Call, Operation, expect_inputs, only};
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 use rayon::prelude::*;
 
 /// Joins tensors along the last dimension.
@@ -34,7 +34,7 @@ const PIXELS: usize = 512;
 impl Operation for Concat {
     const NAME: &'static str = "concat";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [first, rest @ ..] = inputs else { return Err("needs at least one input".into()) };
         let Some((_, outer)) = first.split_last() else { return Err("a scalar has no channels".into()) };
         for shape in rest {
@@ -78,7 +78,7 @@ impl Operation for Concat {
 impl Operation for SliceChannels {
     const NAME: &'static str = "slice_channels";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x] = expect_inputs(inputs)?;
         let width = x.last().copied().unwrap_or(0);
         if self.first.checked_add(self.count).is_none_or(|end| end > width) {

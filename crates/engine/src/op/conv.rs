@@ -3,7 +3,7 @@
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same, only};
 use crate::cpu::conv::{Axis, Epilogue, Geometry, forward, input_gradient, weight_gradient};
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 
 /// Stride and zero padding, vertical then horizontal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Window {
     }
 
     /// The geometry of a convolution, or what does not fit.
-    fn geometry(&self, x: &Shape, w: &Shape) -> Result<Geometry, String> {
+    fn geometry(&self, x: &TensorShape, w: &TensorShape) -> Result<Geometry, String> {
         let [batch, height, width, channels] = expect_dims("the image", x)?;
         let [filters, row_taps, col_taps, depth] = expect_dims("the weight", w)?;
         if channels != depth {
@@ -50,12 +50,12 @@ impl Window {
     }
 
     /// The geometry of shapes that [`Operation::shapes`] accepted.
-    pub(crate) fn known(&self, x: &Shape, w: &Shape) -> Geometry {
+    pub(crate) fn known(&self, x: &TensorShape, w: &TensorShape) -> Geometry {
         self.geometry(x, w).expect("shapes were checked when the node was added")
     }
 }
 
-fn output_shape(g: &Geometry) -> Shape {
+fn output_shape(g: &Geometry) -> TensorShape {
     [g.batch, g.rows.output, g.cols.output, g.filters].into()
 }
 
@@ -80,7 +80,7 @@ pub struct Conv2d {
 pub struct Conv2dInputGradient {
     pub(crate) window: Window,
     pub(crate) scale: f64,
-    pub(crate) image: Shape,
+    pub(crate) image: TensorShape,
 }
 
 /// The adjoint of [`Conv2d`] in the weight: `dw` from `x` and `dy`.
@@ -88,7 +88,7 @@ pub struct Conv2dInputGradient {
 pub struct Conv2dWeightGradient {
     pub(crate) window: Window,
     pub(crate) scale: f64,
-    pub(crate) weight: Shape,
+    pub(crate) weight: TensorShape,
 }
 
 impl Graph {
@@ -139,7 +139,7 @@ impl Conv2d {
 impl Operation for Conv2d {
     const NAME: &'static str = "conv2d";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let count = 2 + usize::from(self.bias) + usize::from(self.residual);
         if inputs.len() != count {
             return Err(format!("takes {count} inputs, not {}", inputs.len()));
@@ -148,7 +148,7 @@ impl Operation for Conv2d {
         let out = output_shape(&geometry);
         let (bias, residual) = self.extras(inputs);
         if let Some(bias) = bias {
-            expect_same("bias and filters", bias, &Shape::from([geometry.filters]))?;
+            expect_same("bias and filters", bias, &TensorShape::from([geometry.filters]))?;
         }
         if let Some(residual) = residual {
             expect_same("residual and output", residual, &out)?;
@@ -181,11 +181,11 @@ impl Operation for Conv2d {
         Ok(gradients)
     }
 
-    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+    fn scratch(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> usize {
         self.window.known(inputs[0], inputs[1]).forward_scratch()
     }
 
-    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+    fn flops(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> u64 {
         flops(&self.window.known(inputs[0], inputs[1]))
     }
 
@@ -200,7 +200,7 @@ impl Operation for Conv2d {
 impl Operation for Conv2dInputGradient {
     const NAME: &'static str = "conv2d_input_gradient";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [dy, w] = expect_inputs(inputs)?;
         let g = self.window.geometry(&self.image, &w)?;
         expect_same("gradient and output", &dy, &output_shape(&g))?;
@@ -218,11 +218,11 @@ impl Operation for Conv2dInputGradient {
         ])
     }
 
-    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+    fn scratch(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> usize {
         self.window.known(&self.image, inputs[1]).input_gradient_scratch()
     }
 
-    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+    fn flops(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> u64 {
         flops(&self.window.known(&self.image, inputs[1]))
     }
 
@@ -236,7 +236,7 @@ impl Operation for Conv2dInputGradient {
 impl Operation for Conv2dWeightGradient {
     const NAME: &'static str = "conv2d_weight_gradient";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x, dy] = expect_inputs(inputs)?;
         let g = self.window.geometry(&x, &self.weight)?;
         expect_same("gradient and output", &dy, &output_shape(&g))?;
@@ -254,11 +254,11 @@ impl Operation for Conv2dWeightGradient {
         ])
     }
 
-    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+    fn scratch(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> usize {
         self.window.known(inputs[0], &self.weight).weight_gradient_scratch()
     }
 
-    fn flops(&self, inputs: &[&Shape], _: &[&Shape]) -> u64 {
+    fn flops(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> u64 {
         flops(&self.window.known(inputs[0], &self.weight))
     }
 

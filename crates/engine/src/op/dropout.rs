@@ -3,7 +3,7 @@
 use super::{Call, Operation, expect_inputs, only};
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 use rayon::prelude::*;
 
 /// Zeroes each element with probability `rate` and scales the others by `1 / (1 - rate)`.
@@ -84,7 +84,7 @@ impl Mask {
 impl Operation for Dropout {
     const NAME: &'static str = "dropout";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         self.mask.check()?;
         expect_inputs::<1>(inputs).map(Vec::from)
     }

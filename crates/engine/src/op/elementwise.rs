@@ -3,7 +3,7 @@
 use super::{Call, Op, Operation, expect_inputs, expect_same, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Leaf, Node, Scalar, Shape, Storage, Var};
+use crate::{Graph, Leaf, Node, Scalar, Storage, TensorShape, Var};
 use rayon::prelude::*;
 
 /// Elements of one parallel task.
@@ -89,7 +89,7 @@ impl Graph {
 impl Operation for Combine {
     const NAME: &'static str = "combine";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [first, rest @ ..] = inputs else { return Err("needs at least one input".into()) };
         rest.iter().try_for_each(|shape| expect_same("terms", first, shape))?;
         Ok(vec![(*first).clone()])
@@ -156,7 +156,7 @@ pub struct Binary {
 impl Operation for Binary {
     const NAME: &'static str = "binary";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [a, b] = expect_inputs(inputs)?;
         broadcast(&a, &b).map(|shape| vec![shape])
     }
@@ -220,10 +220,10 @@ vectorized! {
 }
 
 /// The shape of a broadcast result.
-pub(super) fn broadcast(a: &[usize], b: &[usize]) -> Result<Shape, String> {
+pub(super) fn broadcast(a: &[usize], b: &[usize]) -> Result<TensorShape, String> {
     let fits = a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| a == b || a == 1 || b == 1);
     if !fits {
-        let (a, b) = (Shape::from(a), Shape::from(b));
+        let (a, b) = (TensorShape::from(a), TensorShape::from(b));
         return Err(format!("shapes {a} and {b} differ in more than dimensions of size 1"));
     }
     Ok(a.iter().zip(b).map(|(&a, &b)| a.max(b)).collect::<Vec<_>>().into())
@@ -241,7 +241,7 @@ struct Broadcast {
 impl Broadcast {
     fn new(out: &[usize], a: &[usize], b: &[usize]) -> Broadcast {
         let strides = |shape: &[usize]| -> Vec<usize> {
-            let dense = Shape::from(shape).strides();
+            let dense = TensorShape::from(shape).strides();
             dense.iter().zip(shape).map(|(&stride, &size)| if size == 1 { 0 } else { stride }).collect()
         };
         let (sa, sb) = (strides(a), strides(b));
@@ -365,7 +365,7 @@ pub struct Unary {
 impl Operation for Unary {
     const NAME: &'static str = "unary";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         expect_inputs::<1>(inputs).map(Vec::from)
     }
 
@@ -407,7 +407,7 @@ impl Operation for UnaryGradient {
     const NAME: &'static str = "unary_gradient";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x, dy] = expect_inputs(inputs)?;
         expect_same("input and gradient", &x, &dy)?;
         Ok(vec![x])

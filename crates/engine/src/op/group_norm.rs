@@ -3,7 +3,7 @@
 use super::{Call, Mask, Operation, expect_same};
 use crate::cpu::simd::vectorized;
 use crate::error::{Error, Result};
-use crate::{Graph, Node, Scalar, Shape, Storage, Var};
+use crate::{Graph, Node, Scalar, Storage, TensorShape, Var};
 use rayon::prelude::*;
 
 /// `gamma (x - mean) / sqrt(variance + epsilon) + beta` over groups of channels, then SiLU if asked for.
@@ -72,7 +72,7 @@ impl Graph {
     }
 }
 
-fn check(inputs: &[&Shape], options: &NormOptions) -> Result<(), String> {
+fn check(inputs: &[&TensorShape], options: &NormOptions) -> Result<(), String> {
     let (&[x, gamma, beta], groups) = (&inputs[..3], options.groups) else {
         return Err("takes at least three inputs".into());
     };
@@ -89,7 +89,7 @@ fn check(inputs: &[&Shape], options: &NormOptions) -> Result<(), String> {
 }
 
 /// Pixels per image and channels.
-pub(crate) fn cut(x: &Shape) -> (usize, usize) {
+pub(crate) fn cut(x: &TensorShape) -> (usize, usize) {
     let channels = x.last().copied().unwrap_or(1);
     (x[1..].iter().product::<usize>() / channels, channels)
 }
@@ -97,12 +97,12 @@ pub(crate) fn cut(x: &Shape) -> (usize, usize) {
 impl Operation for GroupNorm {
     const NAME: &'static str = "group_norm";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         if !matches!(inputs.len(), 3 | 4) {
             return Err(format!("takes 3 or 4 inputs, not {}", inputs.len()));
         }
         check(inputs, &self.options)?;
-        let statistics = Shape::from([inputs[0][0], self.options.groups]);
+        let statistics = TensorShape::from([inputs[0][0], self.options.groups]);
         Ok(vec![inputs[0].clone(), statistics.clone(), statistics])
     }
 
@@ -209,23 +209,23 @@ impl Operation for GroupNormGradient {
     const NAME: &'static str = "group_norm_gradient";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let (inputs, addends) = inputs.split_at(inputs.len().saturating_sub(self.addends.len()));
         if !matches!(inputs.len(), 6 | 7) {
             return Err(format!("takes 6 or 7 inputs, not {}", inputs.len()));
         }
         check(&inputs[3..], &self.options)?;
         addends.iter().try_for_each(|addend| expect_same("addend and input", addend, inputs[3]))?;
-        let statistics = Shape::from([inputs[3][0], self.options.groups]);
+        let statistics = TensorShape::from([inputs[3][0], self.options.groups]);
         expect_same("mean", inputs[0], &statistics)?;
         expect_same("inverse standard deviation", inputs[1], &statistics)?;
         expect_same("gradient and input", inputs[2], inputs[3])?;
         let channels = cut(inputs[3]).1;
-        let sums = self.sums.map(|_| Shape::from([channels]));
-        let mut outputs: Vec<Shape> = inputs[3..].iter().map(|&s| s.clone()).chain(sums).collect();
+        let sums = self.sums.map(|_| TensorShape::from([channels]));
+        let mut outputs: Vec<TensorShape> = inputs[3..].iter().map(|&s| s.clone()).chain(sums).collect();
         if let Some(first) = self.split {
             let rest = channels.checked_sub(first).ok_or("is split behind its last channel")?;
-            let part = |count: usize| Shape::from([&inputs[3][..inputs[3].len() - 1], &[count]].concat());
+            let part = |count: usize| TensorShape::from([&inputs[3][..inputs[3].len() - 1], &[count]].concat());
             outputs[0] = part(first);
             outputs.push(part(rest));
         }
@@ -241,7 +241,7 @@ impl Operation for GroupNormGradient {
         storages
     }
 
-    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+    fn scratch(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> usize {
         2 * inputs[3][0] * cut(inputs[3]).1 + inputs[3].numel() * usize::from(self.options.mask.is_some())
     }
 

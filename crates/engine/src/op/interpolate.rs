@@ -2,7 +2,7 @@
 
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same, only};
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 
 /// `out[n] = (1 - f) table[i] + f table[i + 1]` with `i + f` = position, kept within the table.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct InterpolateSlope;
 /// The gradient of [`Interpolate`] in the table.
 #[derive(Clone, Debug)]
 pub struct InterpolateTableGradient {
-    table: Shape,
+    table: TensorShape,
 }
 
 impl Graph {
@@ -37,7 +37,7 @@ impl Graph {
     }
 }
 
-fn sizes(table: &Shape, position: &Shape) -> Result<[usize; 3], String> {
+fn sizes(table: &TensorShape, position: &TensorShape) -> Result<[usize; 3], String> {
     let [k, d] = expect_dims("the table", table)?;
     let [n] = expect_dims("the position", position)?;
     Ok([n, k, d])
@@ -56,7 +56,7 @@ fn locate<T: Scalar>(position: T, rows: usize) -> (usize, T) {
 impl Operation for Interpolate {
     const NAME: &'static str = "interpolate";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [table, position] = expect_inputs(inputs)?;
         let [n, _, d] = sizes(&table, &position)?;
         Ok(vec![[n, d].into()])
@@ -90,7 +90,7 @@ impl Operation for InterpolateSlope {
     const NAME: &'static str = "interpolate_slope";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [table, position, dy] = expect_inputs(inputs)?;
         let [n, _, d] = sizes(&table, &position)?;
         expect_same("gradient and output", &dy, &[n, d].into())?;
@@ -114,7 +114,7 @@ impl Operation for InterpolateTableGradient {
     const NAME: &'static str = "interpolate_table_gradient";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [position, dy] = expect_inputs(inputs)?;
         let [n, _, d] = sizes(&self.table, &position)?;
         expect_same("gradient and output", &dy, &[n, d].into())?;

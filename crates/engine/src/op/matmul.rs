@@ -4,7 +4,7 @@ use super::elementwise::broadcast;
 use super::{Call, Operation, expect_inputs, only};
 use crate::cpu::gemm::{MatrixView, multiply, pack};
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 use rayon::prelude::*;
 
 /// `op(a) op(b)` over the last two dimensions; the others are batch dimensions, where size 1 is repeated.
@@ -64,7 +64,7 @@ pub(crate) struct Product {
 }
 
 impl Matmul {
-    pub(crate) fn product(&self, a: &Shape, b: &Shape) -> Result<(Product, Shape), String> {
+    pub(crate) fn product(&self, a: &TensorShape, b: &TensorShape) -> Result<(Product, TensorShape), String> {
         let ([a_batch @ .., a0, a1], [b_batch @ .., b0, b1]) = (&a[..], &b[..]) else {
             return Err("needs at least two dimensions on either side".into());
         };
@@ -96,7 +96,7 @@ const ROWS_PER_TASK: usize = 64;
 impl Operation for Matmul {
     const NAME: &'static str = "matmul";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [a, b] = expect_inputs(inputs)?;
         self.product(&a, &b).map(|(_, shape)| vec![shape])
     }
@@ -119,7 +119,7 @@ impl Operation for Matmul {
         Ok(gradients)
     }
 
-    fn flops(&self, inputs: &[&Shape], outputs: &[&Shape]) -> u64 {
+    fn flops(&self, inputs: &[&TensorShape], outputs: &[&TensorShape]) -> u64 {
         let k = inputs[0][inputs[0].len() - 1 - usize::from(self.transpose[0])];
         2 * outputs[0].numel() as u64 * k as u64
     }

@@ -3,7 +3,7 @@
 use super::{Call, Operation, expect_dims, expect_inputs, expect_same, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 use rayon::prelude::*;
 
 /// The maximum over windows of `kernel` x `kernel`; padding never wins.
@@ -28,7 +28,7 @@ impl Graph {
 }
 
 impl MaxPool {
-    fn output(&self, x: &Shape) -> Result<Shape, String> {
+    fn output(&self, x: &TensorShape) -> Result<TensorShape, String> {
         let [n, h, w, c] = expect_dims("the image", x)?;
         let MaxPool { kernel, stride, pad } = *self;
         if stride == 0 || pad >= kernel {
@@ -66,7 +66,7 @@ impl MaxPool {
 impl Operation for MaxPool {
     const NAME: &'static str = "max_pool";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x] = expect_inputs(inputs)?;
         self.output(&x).map(|shape| vec![shape])
     }
@@ -108,7 +108,7 @@ impl Operation for MaxPoolGradient {
     const NAME: &'static str = "max_pool_gradient";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x, dy] = expect_inputs(inputs)?;
         expect_same("gradient and output", &dy, &self.pool.output(&x)?)?;
         Ok(vec![x])

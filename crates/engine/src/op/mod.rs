@@ -36,18 +36,18 @@ pub use reshape::Reshape;
 
 use crate::error::{Error, Result};
 use crate::rng::Stream;
-use crate::{Graph, Node, Scalar, Shape, Storage, Var};
+use crate::{Graph, Node, Scalar, Storage, TensorShape, Var};
 
 /// What a kernel is called with.
 pub struct Call<'a, T> {
     /// Values of the inputs.
     pub inputs: &'a [&'a [T]],
     /// Shapes of the inputs.
-    pub input_shapes: &'a [&'a Shape],
+    pub input_shapes: &'a [&'a TensorShape],
     /// Where the outputs go; holds anything before, must be wholly written.
     pub outputs: &'a mut [&'a mut [T]],
     /// Shapes of the outputs.
-    pub output_shapes: &'a [&'a Shape],
+    pub output_shapes: &'a [&'a TensorShape],
     /// As many elements as [`Operation::scratch`] asked for, holding anything.
     pub scratch: &'a mut [T],
     /// Seed of the run.
@@ -71,7 +71,7 @@ pub trait Operation {
     const DIFFERENTIABLE: bool = true;
 
     /// Shapes of the outputs, or what is wrong with the inputs.
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String>;
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String>;
 
     /// How the outputs may be stored: by default as the first input, if there is one.
     fn storages(&self, inputs: &[Storage], outputs: usize) -> Vec<Storage> {
@@ -90,12 +90,12 @@ pub trait Operation {
     }
 
     /// Elements of scratch memory the kernel needs.
-    fn scratch(&self, _inputs: &[&Shape], _outputs: &[&Shape]) -> usize {
+    fn scratch(&self, _inputs: &[&TensorShape], _outputs: &[&TensorShape]) -> usize {
         0
     }
 
     /// Multiplications and additions of one run; 0 for what is bound by memory.
-    fn flops(&self, _inputs: &[&Shape], _outputs: &[&Shape]) -> u64 {
+    fn flops(&self, _inputs: &[&TensorShape], _outputs: &[&TensorShape]) -> u64 {
         0
     }
 
@@ -123,7 +123,7 @@ macro_rules! operations {
             }
 
             /// See [`Operation::shapes`].
-            pub fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+            pub fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
                 match self { $(Op::$kind(op) => op.shapes(inputs)),* }
             }
 
@@ -140,12 +140,12 @@ macro_rules! operations {
             }
 
             /// See [`Operation::scratch`].
-            pub fn scratch(&self, inputs: &[&Shape], outputs: &[&Shape]) -> usize {
+            pub fn scratch(&self, inputs: &[&TensorShape], outputs: &[&TensorShape]) -> usize {
                 match self { $(Op::$kind(op) => op.scratch(inputs, outputs)),* }
             }
 
             /// See [`Operation::flops`].
-            pub fn flops(&self, inputs: &[&Shape], outputs: &[&Shape]) -> u64 {
+            pub fn flops(&self, inputs: &[&TensorShape], outputs: &[&TensorShape]) -> u64 {
                 match self { $(Op::$kind(op) => op.flops(inputs, outputs)),* }
             }
 
@@ -197,18 +197,18 @@ fn only(dy: &[Option<Var>]) -> Result<Var> {
 }
 
 /// Checks the number of inputs.
-fn expect_inputs<const N: usize>(inputs: &[&Shape]) -> Result<[Shape; N], String> {
-    let shapes: Vec<Shape> = inputs.iter().map(|&s| s.clone()).collect();
+fn expect_inputs<const N: usize>(inputs: &[&TensorShape]) -> Result<[TensorShape; N], String> {
+    let shapes: Vec<TensorShape> = inputs.iter().map(|&s| s.clone()).collect();
     let found = shapes.len();
     shapes.try_into().map_err(|_| format!("takes {N} inputs, not {found}"))
 }
 
 /// Checks that a shape has `N` dimensions.
-fn expect_dims<const N: usize>(what: &str, shape: &Shape) -> Result<[usize; N], String> {
+fn expect_dims<const N: usize>(what: &str, shape: &TensorShape) -> Result<[usize; N], String> {
     shape.dims().ok_or_else(|| format!("{what} must have {N} dimensions, not shape {shape}"))
 }
 
 /// Checks that two shapes are equal.
-fn expect_same(what: &str, a: &Shape, b: &Shape) -> Result<(), String> {
+fn expect_same(what: &str, a: &TensorShape, b: &TensorShape) -> Result<(), String> {
     if a == b { Ok(()) } else { Err(format!("{what} have different shapes {a} and {b}")) }
 }

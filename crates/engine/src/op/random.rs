@@ -2,7 +2,7 @@
 
 use super::{Call, Operation, expect_inputs};
 use crate::error::Result;
-use crate::{Graph, Scalar, Shape, Var};
+use crate::{Graph, Scalar, TensorShape, Var};
 use rayon::prelude::*;
 
 /// A distribution.
@@ -18,18 +18,18 @@ pub enum RandomKind {
 #[derive(Clone, Debug)]
 pub struct Random {
     pub(crate) kind: RandomKind,
-    shape: Shape,
+    shape: TensorShape,
     pub(crate) purpose: u32,
 }
 
 impl Graph {
     /// Standard normal noise.
-    pub fn random_normal(&mut self, shape: impl Into<Shape>, purpose: u32) -> Result<Var> {
+    pub fn random_normal(&mut self, shape: impl Into<TensorShape>, purpose: u32) -> Result<Var> {
         self.apply1(Random { kind: RandomKind::Normal, shape: shape.into(), purpose }, &[])
     }
 
     /// Uniform noise in (0, 1).
-    pub fn random_uniform(&mut self, shape: impl Into<Shape>, purpose: u32) -> Result<Var> {
+    pub fn random_uniform(&mut self, shape: impl Into<TensorShape>, purpose: u32) -> Result<Var> {
         self.apply1(Random { kind: RandomKind::Uniform, shape: shape.into(), purpose }, &[])
     }
 }
@@ -40,7 +40,7 @@ impl Operation for Random {
     const NAME: &'static str = "random";
     const DIFFERENTIABLE: bool = false;
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         expect_inputs::<0>(inputs)?;
         Ok(vec![self.shape.clone()])
     }

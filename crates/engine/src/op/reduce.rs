@@ -3,7 +3,7 @@
 use super::{Call, Op, Operation, expect_inputs, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Leaf, Node, Scalar, Shape, Storage, Var};
+use crate::{Graph, Leaf, Node, Scalar, Storage, TensorShape, Var};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Sum {
 /// Repeats dimensions of size 1 up to `shape`.
 #[derive(Clone, Debug)]
 pub struct Expand {
-    shape: Shape,
+    shape: TensorShape,
 }
 
 impl Graph {
@@ -69,12 +69,12 @@ impl Graph {
     }
 
     /// Repeats dimensions of size 1 up to `shape`.
-    pub fn expand(&mut self, x: Var, shape: impl Into<Shape>) -> Result<Var> {
+    pub fn expand(&mut self, x: Var, shape: impl Into<TensorShape>) -> Result<Var> {
         self.apply1(Expand { shape: shape.into() }, &[x])
     }
 
     /// Sums the dimensions that are 1 in `shape`: the adjoint of broadcasting.
-    pub(crate) fn sum_to(&mut self, x: Var, shape: &Shape) -> Result<Var> {
+    pub(crate) fn sum_to(&mut self, x: Var, shape: &TensorShape) -> Result<Var> {
         let from = self.shape(x).clone();
         let mut x = x;
         let mut axis = 0;
@@ -92,7 +92,7 @@ impl Graph {
 impl Operation for Sum {
     const NAME: &'static str = "sum";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x] = expect_inputs(inputs)?;
         if self.axes.end > x.len() || self.axes.start > self.axes.end {
             return Err(format!("dimensions {:?} are not all among the {} there are", self.axes, x.len()));
@@ -111,7 +111,7 @@ impl Operation for Sum {
         Ok(vec![Some(g.expand(dy, shape)?)])
     }
 
-    fn scratch(&self, inputs: &[&Shape], _: &[&Shape]) -> usize {
+    fn scratch(&self, inputs: &[&TensorShape], _: &[&TensorShape]) -> usize {
         let [outer, middle, inner] = self.cut(inputs[0]);
         outer * middle.div_ceil(rows_per_part(inner)) * inner
     }
@@ -172,7 +172,7 @@ vectorized! {
 
 impl Sum {
     /// The input as `[outer, summed, inner]`.
-    pub(crate) fn cut(&self, shape: &Shape) -> [usize; 3] {
+    pub(crate) fn cut(&self, shape: &TensorShape) -> [usize; 3] {
         let product = |axes: Range<usize>| shape[axes].iter().product();
         [product(0..self.axes.start), product(self.axes.clone()), product(self.axes.end..shape.len())]
     }
@@ -181,7 +181,7 @@ impl Sum {
 impl Operation for Expand {
     const NAME: &'static str = "expand";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x] = expect_inputs(inputs)?;
         let fits = x.len() == self.shape.len() && x.iter().zip(self.shape.iter()).all(|(&a, &b)| a == b || a == 1);
         if !fits {

@@ -6,7 +6,7 @@
 use super::{Call, Operation, expect_dims, expect_inputs, only};
 use crate::cpu::simd::vectorized;
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -158,7 +158,7 @@ fn normalised(taps: [f64; 4], sum: f64) -> [f64; 4] {
 impl Operation for Resample {
     const NAME: &'static str = "resample";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x] = expect_inputs(inputs)?;
         let [n, h, w, c] = expect_dims("the image", &x)?;
         if (h, w) != (self.vertical.input, self.horizontal.input) {

@@ -2,17 +2,17 @@
 
 use super::{Call, Operation, expect_inputs, only};
 use crate::error::Result;
-use crate::{Graph, Node, Scalar, Shape, Var};
+use crate::{Graph, Node, Scalar, TensorShape, Var};
 
 /// The same elements under another shape. Plans give it its input's memory, so it never runs.
 #[derive(Clone, Debug)]
 pub struct Reshape {
-    shape: Shape,
+    shape: TensorShape,
 }
 
 impl Graph {
     /// The same elements, in row-major order, under another shape.
-    pub fn reshape(&mut self, x: Var, shape: impl Into<Shape>) -> Result<Var> {
+    pub fn reshape(&mut self, x: Var, shape: impl Into<TensorShape>) -> Result<Var> {
         let shape = shape.into();
         if shape == *self.shape(x) {
             return Ok(x);
@@ -24,7 +24,7 @@ impl Graph {
 impl Operation for Reshape {
     const NAME: &'static str = "reshape";
 
-    fn shapes(&self, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
+    fn shapes(&self, inputs: &[&TensorShape]) -> Result<Vec<TensorShape>, String> {
         let [x] = expect_inputs(inputs)?;
         if x.checked_len() != self.shape.checked_len() {
             return Err(format!("{} has another number of elements than {x}", self.shape));

@@ -3,11 +3,11 @@
 use super::{MemoryLayout, Place, Step};
 use crate::error::Result;
 use crate::op::Op;
-use crate::{Graph, Leaf, Node, Shape, Var};
+use crate::{Graph, Leaf, Node, TensorShape, Var};
 use std::sync::Arc;
 
 /// The steps of a plan, and how long each tensor is needed.
-pub(super) struct Schedule {
+pub(super) struct StepOrder {
     pub steps: Vec<Step>,
     /// The time of each step; consecutive steps of the second stream have the same.
     pub ticks: Vec<usize>,
@@ -77,11 +77,11 @@ fn needed(graph: &Graph, nodes: &[&Node], outputs: &[Var]) -> Vec<usize> {
     live
 }
 
-impl Schedule {
-    pub fn new(graph: &Graph, nodes: &[&Node], outputs: &[Var], layout: &mut MemoryLayout) -> Result<Schedule> {
+impl StepOrder {
+    pub fn new(graph: &Graph, nodes: &[&Node], outputs: &[Var], layout: &mut MemoryLayout) -> Result<StepOrder> {
         let lifetime = |root| Lifetime { root, within: 0, first: usize::MAX, last: 0, last_on_second_stream: None };
         let tensors = (0..graph.tensor_count()).map(lifetime).collect();
-        let mut schedule = Schedule { steps: Vec::new(), ticks: Vec::new(), tensors };
+        let mut schedule = StepOrder { steps: Vec::new(), ticks: Vec::new(), tensors };
         for index in needed(graph, nodes, outputs) {
             if !schedule.add_views(nodes[index], graph, layout) {
                 schedule.add_step(index, nodes[index], graph, layout)?;
@@ -129,8 +129,8 @@ impl Schedule {
                 root.last_on_second_stream = Some(at);
             }
         }
-        let input_shapes: Vec<&Shape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
-        let output_shapes: Vec<&Shape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
+        let input_shapes: Vec<&TensorShape> = node.inputs.iter().map(|&v| graph.shape(v)).collect();
+        let output_shapes: Vec<&TensorShape> = node.outputs.iter().map(|&v| graph.shape(v)).collect();
         self.steps.push(Step {
             flops: node.op.flops(&input_shapes, &output_shapes),
             scratch: (0, (layout.scratch)(index)?),

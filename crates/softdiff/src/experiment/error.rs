@@ -11,6 +11,7 @@ use crate::run::Stopped;
 use crate::sampler::SamplerError;
 use crate::schedule::ScheduleError;
 use crate::spectrum::SpectrumError;
+use crate::train::TrainError;
 use softdiff_engine::Hint;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ pub enum ExperimentError {
     /// Results that cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Unwritable { path: PathBuf, error: std::io::Error },
+    #[error("{0}")]
+    Train(#[from] TrainError),
     #[error("{0}")]
     Recipe(#[from] RecipeError),
     #[error("{0}")]

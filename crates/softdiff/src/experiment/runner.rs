@@ -11,7 +11,7 @@ use crate::recipe::{Recipe, SampleSection};
 use crate::run::{RunFolder, StopRequest};
 use crate::schedule::Schedule;
 use crate::spectrum::Spectrum;
-use crate::train::{Finished, PreparedRun};
+use crate::train::{Finished, PreparedRun, Training};
 use softdiff_engine::Device;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -54,10 +54,14 @@ pub trait ExperimentHost {
     fn say(&mut self, _text: &str) {}
 
     /// Trains the run of a recipe in its folder, or continues it.
-    fn train(&mut self, recipe: Recipe, run: &Path) -> Result<Finished, Self::Error>;
+    fn train(&mut self, recipe: Recipe, run: &Path) -> Result<Finished, Self::Error> {
+        Ok(Training::of(recipe).run_in(run).map_err(ExperimentError::from)?.finished)
+    }
 
     /// Makes only the schedule and the prior of a run.
-    fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<PreparedRun, Self::Error>;
+    fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<PreparedRun, Self::Error> {
+        Ok(Training::of(recipe).prepare_in(run).map_err(ExperimentError::from)?)
+    }
 
     /// Whether the figures of a measurement are there already.
     fn has_figures(&self, _model: &PlannedModel, _sampling: &SampleSection) -> bool {

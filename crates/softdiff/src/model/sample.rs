@@ -1,6 +1,6 @@
 //! Images from a model in one line: [`Model::sample`].
 
-use super::{Generator, Model, ModelError};
+use super::{Generator, Model, ModelError, batch_size};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
 use crate::image::grid;
@@ -9,9 +9,6 @@ use crate::sampler::{Sampler, SamplerError};
 use softdiff_engine::atomic_file;
 use std::io::Write;
 use std::path::Path as FilePath;
-
-/// Images at a time on a GPU and on a CPU.
-const USUAL_BATCH: [usize; 2] = [256, 32];
 
 /// Images to be made by a model, one per seed. What is not said is as in the `[sample]` section of its recipe.
 pub struct SampleRequest<'a> {
@@ -77,8 +74,7 @@ impl SampleRequest<'_> {
         };
         let Some(sampler) = self.own.as_deref().or(named.as_deref()) else { unreachable!("one of the two is there") };
         let sampling = self.section.sampling(&self.model.path)?;
-        let [gpu, cpu] = USUAL_BATCH;
-        let batch = self.batch.unwrap_or(if device.is_gpu() { gpu } else { cpu }).clamp(1, self.seeds.len().max(1));
+        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, self.seeds.len().max(1));
         let generation = self.model.generation(sampler, &sampling, batch);
         let precision = self.model.recipe.train.precision;
         let mut generator = Generator::new(&device, self.model.predictor(), &generation, precision)?;

@@ -3,7 +3,7 @@
 use super::{RunSpec, SoftStep};
 use crate::checkpoint::{TrainingProgress, TrainingState};
 use crate::data::Batches;
-use softdiff_engine::device::{Learner, LearnerSpec, Objective, Record};
+use softdiff_engine::device::{Learner, LearnerSpec, LossOutputs, Record};
 use softdiff_engine::optim::Adam;
 use softdiff_engine::{Device, Params, Result};
 
@@ -35,7 +35,7 @@ impl Stepper {
         feed: ImageFeed,
     ) -> Result<Stepper> {
         let SoftStep { graph, inputs, loss, losses, gradients } = step;
-        let objective = Objective { loss: *loss, losses: *losses, times: inputs.t, gradients };
+        let objective = LossOutputs { loss: *loss, losses: *losses, times: inputs.t, gradients };
         let parts = spec.accumulate.max(1) as u64;
         let (precision, seed) = (spec.precision, spec.seed);
         let learner_spec = LearnerSpec { graph, objective, params, adam, precision, seed, accumulate: parts };

@@ -202,6 +202,13 @@ impl<'a> Training<'a> {
         self.prepare_with(None).map(|(prepared, ..)| prepared)
     }
 
+    /// The same for a run's folder, where schedule and prior are kept.
+    pub fn prepare_in(self, folder: impl AsRef<FilePath>) -> Result<PreparedRun, TrainError> {
+        let folder = RunFolder::new(folder.as_ref());
+        let lock = folder.lock()?;
+        self.prepare_with(Some(RunStore { folder: &folder, lock: &lock })).map(|(prepared, ..)| prepared)
+    }
+
     fn run_with(self, store: Option<RunStore>) -> Result<Trained, TrainError> {
         let device = self.device.open()?;
         let mut unwatched = Unwatched;

@@ -28,7 +28,7 @@ enum What {
     Engine(engine::Engine),
     Evaluate(evaluate::Evaluate),
     Features(features::FeaturesBenchmark),
-    Step(step::Step),
+    Step(step::BenchStep),
     Transport(transport::TransportArguments),
 }
 

@@ -20,7 +20,7 @@ Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GP
 /// Time the training step of NCSN++ (read images, corrupt, forward, backward, clip, Adam, EMA, record) on a GPU.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
-pub struct Step {
+pub struct BenchStep {
     #[command(flatten)]
     gpu: GpuFlags,
     /// Compute cheap results again for the gradients, to save memory.
@@ -63,7 +63,7 @@ impl Repeated for TimedStep {
     }
 }
 
-impl Step {
+impl BenchStep {
     /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         let (begin, config, shape) = (Instant::now(), self.gpu.network()?, self.gpu.shape());

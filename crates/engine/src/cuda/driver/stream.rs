@@ -47,22 +47,22 @@ impl CudaDevice {
 }
 
 /// A point in a stream that another stream can wait for.
-pub(in crate::cuda) struct Event {
+pub(in crate::cuda) struct CudaEvent {
     device: Arc<CudaDevice>,
     raw: Handle,
 }
 
 // SAFETY: used only through the driver's thread-safe functions, after entering the context.
-unsafe impl Send for Event {}
+unsafe impl Send for CudaEvent {}
 
-impl Event {
-    pub fn new(device: &Arc<CudaDevice>) -> Result<Event> {
+impl CudaEvent {
+    pub fn new(device: &Arc<CudaDevice>) -> Result<CudaEvent> {
         const WITHOUT_TIMING: c_uint = 2;
         device.enter()?;
         let mut raw = null_mut();
         // SAFETY: a valid out-pointer.
         device.driver.check("making an event", unsafe { (device.driver.event_create)(&mut raw, WITHOUT_TIMING) })?;
-        Ok(Event { device: device.clone(), raw })
+        Ok(CudaEvent { device: device.clone(), raw })
     }
 
     /// Marks where `stream` is now.
@@ -84,7 +84,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         if self.device.enter().is_ok() {
             // SAFETY: made once, destroyed once.

@@ -1,7 +1,7 @@
 //! Attention: with its weights on the chip where they fit (kernels/attention.cu), else as products around a softmax.
 
 use super::{Io, Lowering};
-use crate::Shape;
+use crate::TensorShape;
 use crate::cuda::arguments::*;
 use crate::cuda::driver::{Address, Chip};
 use crate::cuda::kernels::KernelName;
@@ -18,7 +18,7 @@ pub(in crate::cuda) struct OnChip {
 
 impl OnChip {
     /// The cut for `qkv [n, tokens, 3 c]`, if there is one.
-    pub fn of(qkv: &Shape, half: bool, chip: Chip) -> Option<OnChip> {
+    pub fn of(qkv: &TensorShape, half: bool, chip: Chip) -> Option<OnChip> {
         let [_, tokens, channels] = known(qkv);
         let modern = half && chip.capability.0 >= 8;
         modern.then(|| OnChip::new(tokens, channels, chip.shared)).flatten()
@@ -38,7 +38,7 @@ impl OnChip {
     }
 
     /// Bytes of scratch memory for the gradient: the scores' gradients.
-    pub fn gradient_scratch(qkv: &Shape) -> usize {
+    pub fn gradient_scratch(qkv: &TensorShape) -> usize {
         qkv[0] * qkv[1] * qkv[1] * 2
     }
 
@@ -49,7 +49,7 @@ impl OnChip {
 }
 
 /// Bytes of scratch memory for the products.
-pub(in crate::cuda) fn scratch(qkv: &Shape, gradient: bool, half: bool) -> usize {
+pub(in crate::cuda) fn scratch(qkv: &TensorShape, gradient: bool, half: bool) -> usize {
     let element = if half { 2 } else { 4 };
     let squares = if gradient { 8 + 2 * element } else { 4 + element };
     qkv[0] * qkv[1] * qkv[1] * squares
@@ -145,7 +145,7 @@ impl Lowering<'_> {
         &mut self,
         kernel: KernelName,
         cut: &OnChip,
-        qkv: &Shape,
+        qkv: &TensorShape,
         arguments: &A,
     ) -> Result<()> {
         let grid = [qkv[1].div_ceil(cut.rows), qkv[0], 1];

@@ -2,7 +2,7 @@
 
 use super::{Io, Lowering};
 use crate::Precision;
-use crate::Shape;
+use crate::TensorShape;
 use crate::cpu::conv::Geometry;
 use crate::cuda::arguments::*;
 use crate::cuda::kernels::KernelName;
@@ -15,7 +15,7 @@ const PIXELS: usize = 128;
 pub(in crate::cuda) const FILTERS: [usize; 4] = [96, 64, 48, 32];
 
 /// The geometry of a convolution that the kernels take: multiples of 16 channels, no residual and scale.
-pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&Shape], precision: Precision) -> Option<Geometry> {
+pub(in crate::cuda) fn geometry(op: &Op, shapes: &[&TensorShape], precision: Precision) -> Option<Geometry> {
     let Op::Conv2d(op) = op else { return None };
     if precision != Precision::F16x2 || op.residual || op.scale != 1.0 {
         return None;

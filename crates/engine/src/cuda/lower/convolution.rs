@@ -8,11 +8,11 @@ use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use crate::op::Op;
 use crate::plan::Step;
-use crate::{Node, Shape, Var};
+use crate::{Node, TensorShape, Var};
 use std::sync::Arc;
 
 /// What a convolution computes, and its geometry.
-pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> (ConvPass, Geometry) {
+pub(super) fn geometry(op: &Op, shapes: &[&TensorShape]) -> (ConvPass, Geometry) {
     match op {
         Op::Conv2d(op) => (ConvPass::Forward, op.window.known(shapes[0], shapes[1])),
         Op::Conv2dInputGradient(op) => (ConvPass::InputGradient, op.window.known(&op.image, shapes[1])),
@@ -22,7 +22,7 @@ pub(super) fn geometry(op: &Op, shapes: &[&Shape]) -> (ConvPass, Geometry) {
 }
 
 /// A convolution for cuDNN, of dense tensors.
-pub(in crate::cuda) fn problem(op: &Op, shapes: &[&Shape], half: bool, tf32: bool) -> Problem {
+pub(in crate::cuda) fn problem(op: &Op, shapes: &[&TensorShape], half: bool, tf32: bool) -> Problem {
     let (kind, geometry) = geometry(op, shapes);
     // The forward scale comes after bias and residual.
     let scale = match op {

@@ -1,7 +1,7 @@
 //! Elementwise operations.
 
 use super::{Io, Lowering, pack_of};
-use crate::Shape;
+use crate::TensorShape;
 use crate::cuda::arguments::*;
 use crate::cuda::kernels::{CopyUnit, KernelName};
 use crate::error::Result;
@@ -90,7 +90,7 @@ impl Lowering<'_> {
 }
 
 /// A shape with ones in front, up to four dimensions.
-fn four(shape: &Shape) -> Option<[usize; 4]> {
+fn four(shape: &TensorShape) -> Option<[usize; 4]> {
     let mut sizes = [1; 4];
     let front = 4usize.checked_sub(shape.len())?;
     sizes[front..].copy_from_slice(shape);

@@ -3,7 +3,7 @@
 
 use super::group_norm_one_pass::OnePass;
 use super::{Io, Lowering};
-use crate::Shape;
+use crate::TensorShape;
 use crate::cuda::arguments::*;
 use crate::cuda::driver::{Address, Chip};
 use crate::cuda::kernels::{ElementType, KernelName};
@@ -27,7 +27,7 @@ pub(in crate::cuda) enum GroupNormKernel {
 
 impl GroupNormKernel {
     /// For images `x`, in bf16 if `half`. The forward pass and the gradient have one pass for the same images.
-    pub fn new(x: &Shape, groups: usize, half: bool, gradient: bool, chip: Chip) -> GroupNormKernel {
+    pub fn new(x: &TensorShape, groups: usize, half: bool, gradient: bool, chip: Chip) -> GroupNormKernel {
         if half {
             if let Some(cut) = OnePass::of(x, groups, gradient, chip.capability) {
                 return GroupNormKernel::OnePass(cut);
@@ -45,12 +45,12 @@ impl GroupNormKernel {
     }
 
     /// Bytes for the sums of the chunks.
-    pub fn scratch(&self, x: &Shape) -> usize {
+    pub fn scratch(&self, x: &TensorShape) -> usize {
         2 * self.chunks() * x[0] * cut(x).1 * 4
     }
 
     /// Bytes for the sums of images and of the chunks.
-    pub fn gradient_scratch(&self, x: &Shape) -> usize {
+    pub fn gradient_scratch(&self, x: &TensorShape) -> usize {
         match self {
             GroupNormKernel::OnePass(_) => 0,
             kernel => (2 + 3 * kernel.chunks()) * x[0] * cut(x).1 * 4,
@@ -59,7 +59,7 @@ impl GroupNormKernel {
 }
 
 /// Into how many chunks of pixels a large image's norm is cut, so that all of the GPU works on it.
-fn chunks(x: &Shape) -> Option<usize> {
+fn chunks(x: &TensorShape) -> Option<usize> {
     let (pixels, channels) = cut(x);
     (pixels >= 256 && channels % 8 == 0).then(|| pixels.div_ceil(256).min(16))
 }

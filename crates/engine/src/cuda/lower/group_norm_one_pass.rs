@@ -2,7 +2,7 @@
 
 use super::group_norm::{MaskArgs, gradient_inputs};
 use super::{Io, Lowering};
-use crate::Shape;
+use crate::TensorShape;
 use crate::cuda::arguments::*;
 use crate::cuda::kernels::{KernelName, OnePassVariant};
 use crate::error::Result;
@@ -40,7 +40,7 @@ pub(in crate::cuda) const KNOWN: [(usize, usize); 8] =
 
 impl OnePass {
     /// The cut for an image, if there is one; the forward pass and the gradient have one for the same images.
-    pub fn of(x: &Shape, groups: usize, gradient: bool, capability: (i32, i32)) -> Option<OnePass> {
+    pub fn of(x: &TensorShape, groups: usize, gradient: bool, capability: (i32, i32)) -> Option<OnePass> {
         let (pixels, channels) = cut(x);
         // Clusters came with Hopper.
         let most_parts = if capability.0 >= 9 { 8 } else { 1 };
@@ -93,7 +93,7 @@ impl OnePass {
 
 impl Lowering<'_> {
     /// Where dropout's decisions about `x` are kept, one bit per element.
-    fn mask_bits(&mut self, options: &NormOptions, x: &Shape) -> Result<u64> {
+    fn mask_bits(&mut self, options: &NormOptions, x: &TensorShape) -> Result<u64> {
         let Some(mask) = options.mask else { return Ok(0) };
         let key = (mask.purpose, mask.threshold(), x.numel());
         if let Some(&address) = self.masks.get(&key) {
@@ -195,7 +195,7 @@ impl Lowering<'_> {
         &mut self,
         kernel: KernelName,
         part: &OnePass,
-        x: &Shape,
+        x: &TensorShape,
         arguments: &A,
     ) -> Result<()> {
         let grid = [x[x.len() - 1] / part.slice, part.parts, x[0]];

@@ -1,7 +1,7 @@
 //! Matrix products: batched and many small ones.
 
 use super::{Command, Io, Lowering};
-use crate::Shape;
+use crate::TensorShape;
 use crate::cuda::arguments::*;
 use crate::cuda::cublas::Gemm;
 use crate::cuda::driver::{Address, USUAL_SHARED};
@@ -41,7 +41,7 @@ struct SmallProducts {
 }
 
 impl Products {
-    pub fn new(op: &Matmul, a: &Shape, b: &Shape) -> Products {
+    pub fn new(op: &Matmul, a: &TensorShape, b: &TensorShape) -> Products {
         let (product, _) = op.product(a, b).expect("shapes were checked when the node was added");
         let Product { m, n, k, .. } = product;
         let shared = 4 * k * (COLUMNS + m.next_multiple_of(4) + 4);

@@ -1,7 +1,7 @@
 //! 3 x 3 convolutions between RGB images and many channels (kernels/rgb_conv.cu).
 
 use super::{Io, Lowering};
-use crate::Shape;
+use crate::TensorShape;
 use crate::cpu::conv::Geometry;
 use crate::cuda::arguments::*;
 use crate::cuda::cudnn::ConvPass;
@@ -43,7 +43,7 @@ pub(in crate::cuda) struct RgbConv {
 
 impl RgbConv {
     /// For bf16 with tensor cores; rows of the wide image in 16s and its channels in 64s.
-    pub fn of(op: &Op, shapes: &[&Shape], half: bool, chip: Chip) -> Option<RgbConv> {
+    pub fn of(op: &Op, shapes: &[&TensorShape], half: bool, chip: Chip) -> Option<RgbConv> {
         let (kind, geometry) = super::convolution::geometry(op, shapes);
         let g = &geometry;
         let last = g.filters <= COLOURS;

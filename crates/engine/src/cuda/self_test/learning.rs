@@ -2,7 +2,7 @@
 //! not finite.
 
 use crate::cuda::Session;
-use crate::device::{Device, Learner, LearnerSpec, Objective};
+use crate::device::{Device, Learner, LearnerSpec, LossOutputs};
 use crate::op::{Mask, NormOptions, Window};
 use crate::optim::{Adam, AdamConfig};
 use crate::{Graph, Init, Params, Precision, Result, Storage};
@@ -60,7 +60,7 @@ fn learner(
         let adam = Adam::new(config, &params);
         (params, adam)
     });
-    let objective = Objective { loss, losses, times: t, gradients: &gradients };
+    let objective = LossOutputs { loss, losses, times: t, gradients: &gradients };
     let (precision, seed, accumulate) = (Precision::Bf16, 7, parts);
     let spec = LearnerSpec { graph: &g, objective, params, adam, precision, seed, accumulate };
     Learner::new(&Device::Cuda(session.clone()), spec)
