@@ -18,6 +18,9 @@ pub const CORRUPTIONS: &[CorruptionEntry] = &[
     super::custom::ENTRY,
 ];
 
+/// Makes a corruption for images of a shape.
+pub type BuildCorruption = fn(&CorruptionSpec, Shape) -> Result<Box<dyn Corruption>, CorruptionError>;
+
 /// A corruption as it is known by name.
 pub struct CorruptionEntry {
     /// Its name.
@@ -31,7 +34,7 @@ pub struct CorruptionEntry {
     /// Whether it changes the image at all, so that a path can be made of it.
     pub corrupts: bool,
     /// Makes it.
-    pub build: fn(&CorruptionSpec, Shape) -> Result<Box<dyn Corruption>, CorruptionError>,
+    pub build: BuildCorruption,
 }
 
 /// A parameter of a corruption.
@@ -237,7 +240,7 @@ mod tests {
         for entry in CORRUPTIONS.iter().filter(|entry| entry.name != "custom") {
             let corruption = CorruptionSpec::named(entry.name).unwrap().build(shape).unwrap();
             assert_eq!(corruption.name(), entry.name);
-            assert_eq!(corruption.at(corruption.levels().full).is_ok(), true, "{}", entry.name);
+            assert!(corruption.at(corruption.levels().full).is_ok(), "{}", entry.name);
         }
         let error = CorruptionSpec::named("blurr").unwrap_err().to_string();
         assert!(error.contains("did you mean blur?"), "{error}");
