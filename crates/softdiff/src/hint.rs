@@ -87,3 +87,53 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         softdiff_engine::Error
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_hint_is_found_through_the_errors_that_pass_it_on() {
+        let error = ModelError::from(SamplerError::from(ObjectiveError::NotOneStep));
+        let (problem, hint) = explain(&error);
+        assert_eq!(problem, "'ihdm' needs a model trained with objective.kind \"one-step\"");
+        assert_eq!(hint.as_deref(), Some("use 'momentum' here"));
+        let error = Cooldown { updates: 7 };
+        let error = TrainError::From { place: "model".into(), source: error.into() };
+        assert_eq!(
+            explain(&error).1.as_deref(),
+            Some("set train.cooldown = 0, or import it again with --weights-only")
+        );
+    }
+
+    #[test]
+    fn a_message_is_never_cut() {
+        let error = std::io::Error::other("one; two");
+        assert_eq!(explain(&error), ("one; two".into(), None));
+    }
+
+    #[test]
+    fn every_error_that_knows_its_remedy_is_in_the_list() {
+        let list = include_str!("hint.rs");
+        let list = &list[list.find("one_of!(").unwrap()..list.find("#[cfg(test)]").unwrap()];
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let (mut folders, mut found) =
+            (["engine", "diffusion", "data", "softdiff"].map(|name| crates.join(name).join("src")).to_vec(), 0);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    folders.push(entry);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&entry).unwrap_or_default();
+                for name in text.lines().filter_map(|line| line.strip_prefix("impl Hint for ")?.split(' ').next()) {
+                    let mut listed = list.lines().map(|line| line.trim().trim_end_matches(','));
+                    assert!(listed.any(|kind| kind.rsplit("::").next() == Some(name)), "{name}");
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 30, "{found}");
+    }
+}

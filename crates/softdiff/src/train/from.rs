@@ -31,7 +31,7 @@ impl Hint for Unlike {
 #[derive(Debug, thiserror::Error)]
 #[error("it brings Adam's state after {updates} updates, and train.cooldown counts updates from 0")]
 pub(crate) struct Cooldown {
-    updates: u64,
+    pub(crate) updates: u64,
 }
 
 impl Hint for Cooldown {
