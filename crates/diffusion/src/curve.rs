@@ -4,6 +4,9 @@
 //! cubic of Fritsch and Carlson (1980) is the smooth alternative, whose derivative has no jumps for a high-order sampler
 //! to stumble over. Both stay between neighbouring knots, so a monotone schedule stays monotone.
 
+use softdiff_engine::Hint;
+use std::borrow::Cow;
+
 /// How a curve runs between its knots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,7 +30,7 @@ pub enum CurveError {
         values: usize,
     },
     /// NaN or infinity.
-    #[error("knot {index} is ({position}, {value}); both must be finite")]
+    #[error("knot {index} is ({position}, {value})")]
     NotFinite {
         /// Which knot.
         index: usize,
@@ -37,7 +40,7 @@ pub enum CurveError {
         value: f64,
     },
     /// Positions do not increase.
-    #[error("positions must increase, but knot {index} at {position} does not lie after {previous}; sort the knots")]
+    #[error("positions must increase, but knot {index} at {position} does not lie after {previous}")]
     PositionsNotIncreasing {
         /// Which knot.
         index: usize,
@@ -47,7 +50,7 @@ pub enum CurveError {
         previous: f64,
     },
     /// Values fall.
-    #[error("a level may not fall with time, but knot {index} has {value} after {previous}; sort the levels")]
+    #[error("a level may not fall with time, but knot {index} has {value} after {previous}")]
     ValuesFall {
         /// Which knot.
         index: usize,
@@ -56,6 +59,17 @@ pub enum CurveError {
         /// The value before it.
         previous: f64,
     },
+}
+
+impl Hint for CurveError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            CurveError::NotFinite { .. } => "both must be finite".into(),
+            CurveError::PositionsNotIncreasing { .. } => "sort the knots".into(),
+            CurveError::ValuesFall { .. } => "sort the levels".into(),
+            _ => return None,
+        })
+    }
 }
 
 /// A non-decreasing curve through knots, constant outside them.

@@ -1,6 +1,8 @@
 //! Noise levels over time: `sigma_t` of Soft Diffusion, Eq. 4, with derivatives.
 
 use crate::curve::Curve;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::f64::consts::FRAC_PI_2;
 
 /// Share of the time in which the paper's diffusion only adds noise: "less than 20 %" (section 4).
@@ -12,11 +14,17 @@ pub const PAPER_LARGEST: f64 = 0.1;
 
 /// A parameter of a noise schedule that makes no sense.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{parameter} of the noise is {value}; {remedy}")]
+#[error("{parameter} of the noise is {value}")]
 pub struct NoiseError {
     parameter: &'static str,
     value: f64,
     remedy: &'static str,
+}
+
+impl Hint for NoiseError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(self.remedy.into())
+    }
 }
 
 /// How much of the image a variance-preserving diffusion keeps: `alpha_t`.
@@ -277,7 +285,7 @@ mod tests {
             Noise::Curve(Curve::straight(-0.1, 0.1).unwrap()),
         ];
         for noise in bad {
-            assert!(noise.check().unwrap_err().to_string().contains("; "), "{noise:?}");
+            assert!(noise.check().unwrap_err().hint().is_some(), "{noise:?}");
         }
     }
 }

@@ -3,6 +3,8 @@
 use crate::corruption::{Corruption, CorruptionError, Fading, HeatDissipation, LinearMap, Shape, Unchanged};
 use crate::curve::{Curve, CurveError, Interpolation};
 use crate::noise::{Alpha, NOISE_STAGE, Noise, NoiseError, PAPER_LARGEST, PAPER_SMALLEST};
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::f64::consts::{FRAC_PI_2, PI};
 
 /// How the level of a corruption runs with time.
@@ -48,13 +50,13 @@ impl LevelSchedule {
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// A time outside [0, 1], or NaN.
-    #[error("time {0} is outside the path; give a time from 0 (clean) to 1 (corrupted)")]
+    #[error("time {0} is outside the path")]
     Time(f64),
     /// A stage that begins at or after the end.
-    #[error("the corruption is to start at time {0}; give a time from 0 to below 1, such as 0.18")]
+    #[error("the corruption is to start at time {0}")]
     Start(f64),
     /// Images and noise of different size.
-    #[error("{images} values of images and {noise} of noise; give as many of both")]
+    #[error("{images} values of images and {noise} of noise")]
     Sizes {
         /// Values of images.
         images: usize,
@@ -70,6 +72,19 @@ pub enum PathError {
     /// Bad noise.
     #[error(transparent)]
     Noise(#[from] NoiseError),
+}
+
+impl Hint for PathError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            PathError::Time(_) => "give a time from 0 (clean) to 1 (corrupted)".into(),
+            PathError::Start(_) => "give a time from 0 to below 1, such as 0.18".into(),
+            PathError::Sizes { .. } => "give as many of both".into(),
+            PathError::Corruption(error) => return error.hint(),
+            PathError::Curve(error) => return error.hint(),
+            PathError::Noise(error) => return error.hint(),
+        })
+    }
 }
 
 /// A path at one time: t with its C_t and sigma_t.

@@ -6,7 +6,9 @@
 use crate::corruption::{CorruptionError, LinearMap, Shape, cosine_basis};
 use crate::linalg::{Matrix, SymmetricEigen};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use softdiff_engine::Hint;
 use softdiff_engine::to_safetensors;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Version of the file.
@@ -20,12 +22,18 @@ const LARGEST_SIDE: usize = 8192;
 
 /// A file that is not a spectrum.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}; copy the file again from where the run or model came from", file.display())]
+#[error("{}: {problem}", file.display())]
 pub struct SpectrumError {
     /// The file.
     pub file: PathBuf,
     /// What is wrong with it.
     pub problem: String,
+}
+
+impl Hint for SpectrumError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some("copy the file again from where the run or model came from".into())
+    }
 }
 
 /// Mean and variance of every coefficient, in the order of an image: rows, columns, channel axes.
@@ -138,7 +146,7 @@ impl Spectrum {
         if variance_shape != image || axes_shape != [channels, channels] || variance.iter().any(|&v| v < 0.0) {
             return Err("its tensors do not fit together".to_owned());
         }
-        let axes = Matrix::from_vec(channels, channels, axes).map_err(|e| e.to_string())?;
+        let axes = Matrix::from_vec(channels, channels, axes).map_err(|e| e.in_full())?;
         Ok(Spectrum { shape: Shape { height, width, channels }, axes, mean, variance })
     }
 }

@@ -8,6 +8,7 @@ use softdiff_diffusion::path::{LevelSchedule, Moment, Path};
 use softdiff_diffusion::prior::Prior;
 use softdiff_diffusion::random::RandomStream;
 use softdiff_diffusion::sampler::*;
+use softdiff_engine::Hint;
 
 /// Every sampler that works on any linear path, with its usual options.
 fn general() -> Vec<Box<dyn Sampler>> {
@@ -460,8 +461,8 @@ fn steps_through_the_knots_end_at_every_corner_of_the_path() {
         let longest = sizes.iter().copied().fold(0.0, f64::max);
         assert!(longest < 2.1 / steps as f64 + 1e-12 || steps == 5, "{sizes:?}");
     }
-    let error = Sampling::through(4, &knots).unwrap_err().to_string();
-    assert!(error.contains("sample.grid = uniform"), "{error}");
+    let error = Sampling::through(4, &knots).unwrap_err();
+    assert!(error.hint().unwrap().contains("sample.grid = uniform"), "{error}");
     // On a path without corners it is the uniform one.
     let ve = Path::variance_exploding(ONE, 0.01, 5.0).unwrap();
     let (through, uniform) = (Sampling::through(10, &ve.knot_times()).unwrap(), Sampling::uniform(10).unwrap());
@@ -494,9 +495,9 @@ fn bad_input_is_a_typed_error_that_says_how_to_fix_it() {
     let five = Sampling::uniform(5).unwrap();
     assert!(matches!(Sampling::uniform(0), Err(SamplerError::NoSteps)));
     assert_eq!(Sampling::uniform(4).unwrap().warped(2.0).unwrap().times, [1.0, 0.5625, 0.25, 0.0625, 0.0]);
-    assert!(Sampling::uniform(4).unwrap().warped(0.0).unwrap_err().to_string().contains("above 0"));
+    assert!(Sampling::uniform(4).unwrap().warped(0.0).unwrap_err().hint().unwrap().contains("above 0"));
     let run = |sampler: &dyn Sampler, denoiser: &mut dyn Denoiser, x: Vec<f64>| {
-        sample(&path, sampler, denoiser, x, &[1], &five).unwrap_err().to_string()
+        sample(&path, sampler, denoiser, x, &[1], &five).unwrap_err().in_full()
     };
     assert!(run(&Momentum, &mut half, vec![0.0; 2]).contains("2 values, expected 1"));
     assert!(run(&Momentum, &mut half, vec![f64::NAN]).contains("the start is not finite"));

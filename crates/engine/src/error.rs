@@ -1,6 +1,7 @@
 //! Everything that can go wrong, with the node or parameter it went wrong at.
 
 use crate::TensorShape;
+use crate::hint::HintedMessage;
 use crate::suggest::nearest;
 
 /// The engine's result.
@@ -55,14 +56,14 @@ pub enum Error {
         found: TensorShape,
     },
     /// A name the graph does not have.
-    #[error("unknown {kind} `{name}`{suggestion}")]
+    #[error("unknown {kind} `{name}`")]
     Unknown {
         /// `input`, `parameter` or `output`.
         kind: &'static str,
         /// The name.
         name: String,
-        /// `; did you mean ...?` or nothing.
-        suggestion: String,
+        /// `did you mean ...?`, or why there is none.
+        hint: Option<String>,
     },
     /// A parameter the graph needs is not in the file.
     #[error("parameter `{name}` {shape} is missing")]
@@ -114,14 +115,14 @@ pub enum Error {
         /// The file.
         path: String,
         /// What happened.
-        problem: String,
+        problem: HintedMessage,
     },
 }
 
-/// `; did you mean ...?` for the candidate nearest to `name`, if one is near.
-pub(crate) fn suggest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+/// `did you mean ...?` for the candidate nearest to `name`, if one is near.
+pub(crate) fn suggest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut candidates: Vec<&str> = candidates.collect();
     // Of equally near ones always the same.
     candidates.sort_unstable();
-    nearest(name, candidates).map(|candidate| format!("; did you mean `{candidate}`?")).unwrap_or_default()
+    nearest(name, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }

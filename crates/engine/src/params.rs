@@ -2,6 +2,7 @@
 
 use crate::atomic_file;
 use crate::error::{Error, Result, suggest};
+use crate::hint::HintedMessage;
 use crate::rng::Stream;
 use crate::tensors::to_safetensors;
 use crate::{Graph, Init, ParamSpec, Scalar, TensorShape};
@@ -112,7 +113,7 @@ impl<T: Scalar> Params<T> {
         self.specs.iter().position(|s| s.name == name).ok_or_else(|| Error::Unknown {
             kind: "parameter",
             name: name.into(),
-            suggestion: suggest(name, self.specs.iter().map(|s| s.name.as_str())),
+            hint: suggest(name, self.specs.iter().map(|s| s.name.as_str())),
         })
     }
 
@@ -147,8 +148,8 @@ impl<T: Scalar> Params<T> {
         let known: HashMap<&str, &ParamSpec> = self.specs.iter().map(|s| (s.name.as_str(), s)).collect();
         for name in file.names() {
             if !known.contains_key(name) {
-                let suggestion = suggest(name, known.keys().copied());
-                return Err(Error::Unknown { kind: "parameter", name: name.into(), suggestion }.into());
+                let hint = suggest(name, known.keys().copied());
+                return Err(Error::Unknown { kind: "parameter", name: name.into(), hint }.into());
             }
         }
         let mut read = self.clone();
@@ -189,16 +190,16 @@ impl<T: Scalar> Params<T> {
 
     /// Reads a safetensors file.
     pub fn load(&mut self, path: &Path) -> Result<()> {
-        let file_error = |problem: String| Error::File { path: path.display().to_string(), problem };
-        let bytes = std::fs::read(path).map_err(|e| file_error(e.to_string()))?;
-        self.read_safetensors(&bytes).map_err(|e| file_error(e.to_string()))
+        let file_error = |problem: HintedMessage| Error::File { path: path.display().to_string(), problem };
+        let bytes = std::fs::read(path).map_err(|e| file_error(e.to_string().into()))?;
+        self.read_safetensors(&bytes).map_err(|e| file_error(HintedMessage::of(e)))
     }
 
     /// Writes a safetensors file: complete or not at all.
     pub fn save(&self, path: &Path, metadata: &[(&str, String)]) -> Result<()> {
-        let file_error = |problem: String| Error::File { path: path.display().to_string(), problem };
-        let bytes = self.write_safetensors(metadata).map_err(|e| file_error(e.to_string()))?;
-        atomic_file::write(path, |file| file.write_all(&bytes)).map_err(|e| file_error(e.to_string()))
+        let file_error = |problem: HintedMessage| Error::File { path: path.display().to_string(), problem };
+        let bytes = self.write_safetensors(metadata).map_err(|e| file_error(e.to_string().into()))?;
+        atomic_file::write(path, |file| file.write_all(&bytes)).map_err(|e| file_error(e.to_string().into()))
     }
 }
 

@@ -125,8 +125,8 @@ impl Plan {
     /// Plans for a backend with its own layout, which may have fused some of the graph's `nodes`.
     pub(crate) fn stored(graph: &Graph, nodes: &[&Node], outputs: &[Var], mut layout: MemoryLayout) -> Result<Plan> {
         if let Some(&var) = outputs.iter().find(|&&var| matches!(graph.leaf(var), Leaf::Folded)) {
-            let suggestion = "; it was folded into another, unless it is kept".into();
-            return Err(Error::Unknown { kind: "output", name: format!("{var:?}"), suggestion });
+            let hint = Some("it was folded into another, unless it is kept".into());
+            return Err(Error::Unknown { kind: "output", name: format!("{var:?}"), hint });
         }
         let mut schedule = StepOrder::new(graph, nodes, outputs, &mut layout)?;
         let arena = schedule.assign(graph, &layout);
@@ -220,7 +220,7 @@ impl Plan {
         let index = self.inputs.iter().position(|(n, _)| n == name).ok_or_else(|| Error::Unknown {
             kind: "input",
             name: name.into(),
-            suggestion: suggest(name, self.inputs.iter().map(|(n, _)| n.as_str())),
+            hint: suggest(name, self.inputs.iter().map(|(n, _)| n.as_str())),
         })?;
         let expected = self.shape(self.inputs[index].1);
         if len != expected.numel() {

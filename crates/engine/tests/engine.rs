@@ -3,7 +3,7 @@
 use softdiff_engine::cpu::CpuExecutor;
 use softdiff_engine::op::Window;
 use softdiff_engine::rng::Stream;
-use softdiff_engine::{Error, Graph, Init, Params, Plan, Result, Storage, Var};
+use softdiff_engine::{Error, Graph, Hint, Init, Params, Plan, Result, Storage, Var};
 
 /// A small network that uses every parallel kernel, its loss and its gradients.
 fn network(g: &mut Graph) -> Result<(Var, Vec<Var>)> {
@@ -315,7 +315,7 @@ fn weights_that_do_not_fit_are_refused_by_name_and_shape() {
     };
     let mut params = declare(&[2, 3], "down.0.conv.weight");
     let untouched = params.clone();
-    let read = |params: &mut Params<f32>, bytes: &[u8]| params.read_safetensors(bytes).unwrap_err().to_string();
+    let read = |params: &mut Params<f32>, bytes: &[u8]| params.read_safetensors(bytes).unwrap_err().in_full();
     let other_shape = declare(&[3, 2], "down.0.conv.weight").write_safetensors(&[]).unwrap();
     let expected = "parameter `down.0.conv.weight` has shape [3, 2] but the graph declares [2, 3]";
     assert_eq!(read(&mut params, &other_shape), expected);
@@ -345,10 +345,10 @@ fn a_run_names_what_it_lacks() {
     let y = g.mul(x, w).unwrap();
     let z = g.silu(y).unwrap();
     let mut run = CpuExecutor::<f32>::new(Plan::new(&g, &[z]).unwrap());
-    assert_eq!(run.set("imge", &[0.0; 4]).unwrap_err().to_string(), "unknown input `imge`; did you mean `image`?");
+    assert_eq!(run.set("imge", &[0.0; 4]).unwrap_err().in_full(), "unknown input `imge`; did you mean `image`?");
     let wrong = run.set("image", &[0.0; 5]).unwrap_err().to_string();
     assert_eq!(wrong, "input `image` has shape [5] but the graph declares [4]");
     let other = Params::zeros(&Graph::new());
     assert_eq!(run.run(&other, 0, 0).unwrap_err().to_string(), "parameter `w` [4] is missing");
-    assert!(run.get(y).unwrap_err().to_string().contains("only tensors named when the plan was made are kept"));
+    assert!(run.get(y).unwrap_err().hint().unwrap().contains("only tensors named when the plan was made are kept"));
 }

@@ -6,6 +6,7 @@ use softdiff::engine::Precision;
 use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Device, Scalar};
 use softdiff::engine::{Graph, Params, Plan};
+use softdiff::hint::Hint;
 use softdiff::linalg::Matrix;
 use softdiff::model::{Condition, NetworkDenoiser, Predictor};
 use softdiff::network::UNetConfig;
@@ -129,7 +130,7 @@ fn a_table_that_is_too_large_or_too_short_is_refused() {
     let blur = |shape| Box::new(Blur::new(shape, Boundary::Zero, 3.0).unwrap());
     let line = || Curve::straight(0.0, 3.0).unwrap();
     let error = PathTable::new(&staged(vec![(blur(shape), line())]), TABLE_ROWS).unwrap_err();
-    assert!(matches!(error, TableError::TooLarge { .. }) && error.to_string().contains("data.size"), "{error}");
+    assert!(matches!(error, TableError::TooLarge { .. }) && error.hint().unwrap().contains("data.size"), "{error}");
     let small = staged(vec![(blur(Shape::new(4, 4, 1)), line())]);
     assert!(matches!(PathTable::new(&small, 1), Err(TableError::Rows(1))));
 }

@@ -6,6 +6,7 @@ use softdiff::corruption::{
 use softdiff::curve::{Curve, Interpolation};
 use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Graph, Init, Params, Plan};
+use softdiff::hint::Hint;
 use softdiff::linalg::{Cholesky, Matrix};
 use softdiff::noise::Alpha;
 use softdiff::noise::Noise as PathNoise;
@@ -327,7 +328,7 @@ fn bad_numbers_are_typed_errors() {
     let (x, map) = ([0.5; 4], LinearMap::Identity);
     let shape = Shape::new(2, 2, 1);
     let good = Example { shape, x0: &x, xt: &x, output: &x, map: &map, sigma: 0.1, earlier: None };
-    let say = |objective: Objective, example: &Example| objective.loss(example).unwrap_err().to_string();
+    let say = |objective: Objective, example: &Example| objective.loss(example).unwrap_err().in_full();
     assert!(say(Objective::PAPER, &Example { sigma: 0.0, ..good }).contains("divides by the noise"));
     assert!(say(Objective::PAPER, &Example { xt: &x[1..], ..good }).contains("x_t has 3 values, expected 4"));
     let look = Objective { kind: Kind::LookAhead { farthest: 0.1 }, ..Objective::PAPER };
@@ -436,7 +437,7 @@ fn a_mixture_runs_from_the_soft_to_the_clean_loss() {
         Objective { mixture: -0.1, ..Objective::PAPER },
         Objective { mixture: 0.5, kind: Kind::Noise, ..Objective::PAPER },
     ] {
-        assert!(wrong.check().unwrap_err().to_string().contains("from 0 to 1"));
+        assert!(wrong.check().unwrap_err().hint().unwrap().contains("from 0 to 1"));
     }
 }
 

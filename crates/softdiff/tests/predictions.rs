@@ -8,6 +8,7 @@ use softdiff::corruption::Shape;
 use softdiff::engine::Precision;
 use softdiff::engine::cpu::CpuExecutor;
 use softdiff::engine::{Device, Graph, Params, Plan};
+use softdiff::hint::Hint;
 use softdiff::image::from_unit;
 use softdiff::metrics::sliced_wasserstein;
 use softdiff::model::{Generation, Generator, Model};
@@ -120,7 +121,7 @@ fn attempt(model: &Model, sampler: &dyn Sampler, steps: usize) -> String {
     let sampling = Sampling::uniform(steps).unwrap();
     let generation = model.generation(sampler, &sampling, 1);
     let mut generator = Generator::new(&Device::Cpu, model.predictor(), &generation, Precision::F32).unwrap();
-    generator.images(&generation, &[0], &mut |_, _| {}).unwrap_err().to_string()
+    generator.images(&generation, &[0], &mut |_, _| {}).unwrap_err().in_full()
 }
 
 #[test]

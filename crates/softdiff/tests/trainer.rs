@@ -11,6 +11,7 @@ use softdiff::data::{Dataset, LoadOptions, Source, Transform};
 use softdiff::engine::Precision;
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Graph, Init, Params, Var};
+use softdiff::hint::Hint;
 use softdiff::model::{Condition, Generation, Model, NetworkDenoiser, Predictor, post_hoc_average};
 use softdiff::network::{Network, UNetConfig};
 use softdiff::objective::Prediction;
@@ -256,8 +257,8 @@ fn an_average_made_after_training_is_the_one_that_would_have_been_tracked() {
         worst = a.iter().zip(b.iter()).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
     }
     assert!(worst < 1e-5, "{worst}");
-    let error = average(100).0.unwrap_err().to_string();
-    assert!(error.contains("keep more checkpoints (checkpoint.keep_every)"), "{error}");
+    let error = average(100).0.unwrap_err();
+    assert!(error.hint().unwrap().contains("keep more checkpoints (checkpoint.keep_every)"), "{error}");
 }
 
 #[test]

@@ -24,6 +24,8 @@ use jobs::Jobs;
 use models::Models;
 use runs::Runs;
 use softdiff::data::DataError;
+use softdiff::hint::Hint;
+use std::borrow::Cow;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,10 +45,10 @@ pub struct StudioOptions {
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum StudioError {
     /// A model that is not a folder.
-    #[error("{} is no folder; give a run's folder, one of its checkpoints, or an exported model", .0.display())]
+    #[error("{} is no folder", .0.display())]
     NoFolder(PathBuf),
     /// A port in use, or an address of another machine.
-    #[error("cannot listen at {address}: {error}; give another --port, or --port 0 for a free one")]
+    #[error("cannot listen at {address}: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
     /// A thread that cannot be started.
     #[error("{0}")]
@@ -54,6 +56,16 @@ pub enum StudioError {
     /// The embedded images.
     #[error("{0}")]
     Data(#[from] DataError),
+}
+
+impl Hint for StudioError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            StudioError::NoFolder(_) => "give a run's folder, one of its checkpoints, or an exported model".into(),
+            StudioError::Listen { .. } => "give another --port, or --port 0 for a free one".into(),
+            _ => return None,
+        })
+    }
 }
 
 /// Serves the studio at an address from threads of its own, until the program ends; gives the page's URL, with its token

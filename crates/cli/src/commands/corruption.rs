@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use softdiff::corruption::*;
 use softdiff::curve::Interpolation;
+use softdiff::engine::HintedMessage;
 use softdiff::schedule::usual_candidates;
 use std::path::PathBuf;
 
@@ -80,7 +81,7 @@ impl CorruptionFlags {
             let part = self.with_flags(spec, seed)?.build(shape)?;
             let knots = usual_candidates(&*part, KNOTS).map_err(|error| CorruptionError::PartLevels {
                 name: part.name().to_owned(),
-                problem: error.to_string(),
+                problem: HintedMessage::of(error),
             })?;
             let curve = Composed::curve(&*part, knots, Interpolation::Linear, [*from, *until])?;
             parts.push((part, curve));
@@ -108,7 +109,7 @@ impl CorruptionFlags {
         match &self.map {
             Some(map) => Ok(spec.with("map", ParameterValue::File(map.to_string_lossy().into_owned()))),
             None if spec.value("map").is_some() => {
-                let problem = "--corruption custom needs a map; name its file".to_owned();
+                let problem = HintedMessage::new("--corruption custom needs a map", "name its file");
                 Err(CorruptionError::File { path: "--map".to_owned(), problem })
             }
             None => Ok(spec),

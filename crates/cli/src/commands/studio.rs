@@ -1,9 +1,10 @@
 //! `softdiff studio`: the page in the browser.
 
 use super::device::DeviceFlag;
-use crate::diagnostics::Outcome;
+use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::json;
+use softdiff::hint::Hint;
 use softdiff::run::StopRequest;
 use softdiff_studio::{StudioOptions, serve};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -50,7 +51,12 @@ impl StudioCommand {
     pub fn run(self, json: bool) -> Outcome {
         let device = self.device.name().to_owned();
         let options = StudioOptions { runs: self.runs, models: self.model, device };
-        let url = serve(SocketAddr::new(self.host, self.port), options)?;
+        let url = serve(SocketAddr::new(self.host, self.port), options).map_err(|error| {
+            match error.hint().map(|hint| hint.into_owned()) {
+                Some(hint) => Failure::new(error).hint(hint),
+                None => error.into(),
+            }
+        })?;
         let stop = StopRequest::install()?;
         if json {
             println!("{}", json!({ "url": url }));

@@ -19,6 +19,7 @@ use super::registry::{CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, SharedMap, convolution_matrix};
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors};
+use softdiff_engine::HintedMessage;
 use std::path::Path;
 
 /// Files above this size are refused.
@@ -75,23 +76,23 @@ impl Custom {
 
     /// Towards the map in a `.json` or `.safetensors` file.
     pub fn from_file(shape: Shape, path: &Path) -> Result<Self, CorruptionError> {
-        let fail = |problem: String| CorruptionError::File { path: path.display().to_string(), problem };
-        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?.len();
+        let fail = |problem: HintedMessage| CorruptionError::File { path: path.display().to_string(), problem };
+        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string().into()))?.len();
         if size > LARGEST_FILE {
-            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} allowed for a linear map")));
+            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} allowed for a linear map").into()));
         }
-        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string().into()))?;
         let full = match path.extension().and_then(|e| e.to_str()) {
             Some("json") => from_json(shape, &bytes).map_err(fail)?,
             Some("safetensors") => from_safetensors(shape, &bytes).map_err(fail)?,
-            _ => return Err(fail("the name must end in .json or .safetensors".to_owned())),
+            _ => return Err(fail("the name must end in .json or .safetensors".into())),
         };
         full.check(shape)?;
         Self::new(shape, full)
     }
 }
 
-fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
+fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, HintedMessage> {
     let map: JsonMap = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     let boundary = map.boundary.unwrap_or_default();
     match (map.kernel, map.rows, map.cols, map.matrix) {
@@ -101,11 +102,11 @@ fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
             Ok(LinearMap::Separable { rows: from_nested(rows)?, cols: from_nested(cols)? })
         }
         (None, None, None, Some(matrix)) => Ok(LinearMap::Dense(from_nested(matrix)?)),
-        _ => Err("give either \"kernel\", or \"rows\" and \"cols\", or \"matrix\"".to_owned()),
+        _ => Err("give either \"kernel\", or \"rows\" and \"cols\", or \"matrix\"".into()),
     }
 }
 
-fn from_safetensors(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
+fn from_safetensors(shape: Shape, bytes: &[u8]) -> Result<LinearMap, HintedMessage> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
     let has = |name| tensors.tensor(name).is_ok();
     if has("matrix") {
@@ -123,22 +124,23 @@ fn from_safetensors(shape: Shape, bytes: &[u8]) -> Result<LinearMap, String> {
             _ => from_plane(shape, tensor_matrix(&tensors, "kernel")?, Boundary::default()),
         };
     }
-    Err("no tensor named \"matrix\", no pair \"rows\" and \"cols\", and no \"kernel\"".to_owned())
+    Err("no tensor named \"matrix\", no pair \"rows\" and \"cols\", and no \"kernel\"".into())
 }
 
-fn odd(taps: usize) -> Result<(), String> {
+fn odd(taps: usize) -> Result<(), HintedMessage> {
     if taps.is_multiple_of(2) {
-        return Err(format!("the kernel has {taps} taps; give an odd number, the middle one is the centre"));
+        let hint = "give an odd number, the middle one is the centre";
+        return Err(HintedMessage::new(format!("the kernel has {taps} taps"), hint));
     }
     Ok(())
 }
 
 /// A kernel in two dimensions: `K = sum_k u_k v_k^T` by elimination with the largest entry as pivot, which ends at the rank,
 /// and a pair of matrices for each term.
-fn from_plane(shape: Shape, mut kernel: Matrix, boundary: Boundary) -> Result<LinearMap, String> {
+fn from_plane(shape: Shape, mut kernel: Matrix, boundary: Boundary) -> Result<LinearMap, HintedMessage> {
     odd(kernel.rows())?;
     odd(kernel.cols())?;
-    kernel.check_finite().map_err(|error| format!("the kernel: {error}"))?;
+    kernel.check_finite().map_err(|error| HintedMessage::of(error).at("the kernel"))?;
     let (mut terms, mut largest) = (Vec::new(), 0.0);
     loop {
         let places = (0..kernel.rows()).flat_map(|i| (0..kernel.cols()).map(move |j| (i, j)));
@@ -162,10 +164,10 @@ fn from_plane(shape: Shape, mut kernel: Matrix, boundary: Boundary) -> Result<Li
     Ok(LinearMap::Sum(terms))
 }
 
-fn from_kernel(shape: Shape, kernel: &[f64], boundary: Boundary) -> Result<LinearMap, String> {
+fn from_kernel(shape: Shape, kernel: &[f64], boundary: Boundary) -> Result<LinearMap, HintedMessage> {
     odd(kernel.len())?;
     if let Some(tap) = kernel.iter().find(|tap| !tap.is_finite()) {
-        return Err(format!("the kernel has a tap of {tap}; every tap must be finite"));
+        return Err(HintedMessage::new(format!("the kernel has a tap of {tap}"), "every tap must be finite"));
     }
     Ok(LinearMap::Separable {
         rows: convolution_matrix(kernel, shape.height, boundary),
@@ -173,35 +175,35 @@ fn from_kernel(shape: Shape, kernel: &[f64], boundary: Boundary) -> Result<Linea
     })
 }
 
-fn from_nested(rows: Vec<Vec<f64>>) -> Result<Matrix, String> {
+fn from_nested(rows: Vec<Vec<f64>>) -> Result<Matrix, HintedMessage> {
     let (height, width) = (rows.len(), rows.first().map_or(0, Vec::len));
     if let Some(odd) = rows.iter().position(|row| row.len() != width) {
-        return Err(format!(
-            "row {odd} has {} values, row 0 has {width}; all rows must be equally long",
-            rows[odd].len()
-        ));
+        let message = format!("row {odd} has {} values, row 0 has {width}", rows[odd].len());
+        return Err(HintedMessage::new(message, "all rows must be equally long"));
     }
-    Matrix::from_vec(height, width, rows.concat()).map_err(|e| e.to_string())
+    Matrix::from_vec(height, width, rows.concat()).map_err(HintedMessage::of)
 }
 
-fn tensor_values(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f64>), String> {
+fn tensor_values(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f64>), HintedMessage> {
     let tensor = tensors.tensor(name).map_err(|e| e.to_string())?;
     let values: Vec<f64> = match tensor.dtype() {
         Dtype::F64 => tensor.data().as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect(),
         Dtype::F32 => tensor.data().as_chunks().0.iter().map(|&b| f64::from(f32::from_le_bytes(b))).collect(),
-        other => return Err(format!("tensor \"{name}\" is {other:?}; store it as F64 or F32")),
+        other => {
+            return Err(HintedMessage::new(format!("tensor \"{name}\" is {other:?}"), "store it as F64 or F32"));
+        }
     };
     match values.iter().find(|v| !v.is_finite()) {
-        Some(bad) => Err(format!("tensor \"{name}\" contains {bad}; every value must be finite")),
+        Some(bad) => Err(HintedMessage::new(format!("tensor \"{name}\" contains {bad}"), "every value must be finite")),
         None => Ok((tensor.shape().to_vec(), values)),
     }
 }
 
-fn tensor_matrix(tensors: &SafeTensors<'_>, name: &str) -> Result<Matrix, String> {
+fn tensor_matrix(tensors: &SafeTensors<'_>, name: &str) -> Result<Matrix, HintedMessage> {
     let (shape, values) = tensor_values(tensors, name)?;
     match shape[..] {
-        [rows, cols] => Matrix::from_vec(rows, cols, values).map_err(|e| e.to_string()),
-        _ => Err(format!("tensor \"{name}\" has shape {shape:?}; a matrix has two sizes")),
+        [rows, cols] => Matrix::from_vec(rows, cols, values).map_err(HintedMessage::of),
+        _ => Err(HintedMessage::new(format!("tensor \"{name}\" has shape {shape:?}"), "a matrix has two sizes")),
     }
 }
 
@@ -244,6 +246,7 @@ impl Corruption for Custom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softdiff_engine::Hint;
 
     const SHAPE: Shape = Shape { height: 2, width: 2, channels: 1 };
 
@@ -286,12 +289,14 @@ mod tests {
         assert_eq!(rank(&json), 3);
         assert_eq!(rank(r#"{"kernel": [[1, 2, 1], [2, 4, 2], [1, 2, 1]], "boundary": "reflect"}"#), 1);
         assert_eq!(rank(r#"{"kernel": [[0, 1, 0], [1, -4, 1], [0, 1, 0]]}"#), 2);
-        assert!(from_json(shape, br#"{"kernel": [[1, 2], [2, 4], [1, 2]]}"#).unwrap_err().contains("2 taps"));
+        assert!(
+            from_json(shape, br#"{"kernel": [[1, 2], [2, 4], [1, 2]]}"#).unwrap_err().to_string().contains("2 taps")
+        );
     }
 
     #[test]
     fn unusable_files_say_what_is_wrong() {
-        let problem = |text: &str| from_json(SHAPE, text.as_bytes()).unwrap_err();
+        let problem = |text: &str| from_json(SHAPE, text.as_bytes()).unwrap_err().in_full();
         assert!(problem(r#"{"kernel": [0.5, 0.5]}"#).contains("odd number"));
         assert!(problem(r#"{"rows": [[1]]}"#).contains("give either"));
         assert!(problem(r#"{"matrix": [[1, 2], [3]]}"#).contains("row 1 has 1 values"));
@@ -303,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_matrix_of_the_wrong_size_names_the_right_one() {
-        let error = LinearMap::Dense(Matrix::identity(3)).check(SHAPE).unwrap_err().to_string();
+        let error = LinearMap::Dense(Matrix::identity(3)).check(SHAPE).unwrap_err().in_full();
         assert_eq!(error, "a dense matrix of size 3x3 does not fit images of 2x2x1; it must be 4x4");
     }
 }

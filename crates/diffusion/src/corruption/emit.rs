@@ -269,7 +269,7 @@ impl MapPart {
             parameters.next().ok_or(softdiff_engine::Error::Unknown {
                 kind: "number tensor of a map",
                 name: self.name().into(),
-                suggestion: "; give as many as `parameter_shapes` lists".into(),
+                hint: Some("give as many as `parameter_shapes` lists".into()),
             })
         };
         match self {

@@ -39,6 +39,8 @@ pub use registry::{CORRUPTIONS, CorruptionEntry, CorruptionParameter, Corruption
 
 use crate::curve::{Curve, CurveError};
 use crate::linalg::LinalgError;
+use softdiff_engine::{Hint, HintedMessage};
+use std::borrow::Cow;
 
 /// Size of an image in memory order: rows, columns, channels, the channels of a pixel side by side (NHWC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -177,7 +179,7 @@ pub trait Corruption: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 pub enum CorruptionError {
     /// A level outside the corruption's range, or NaN.
-    #[error("level {level} of '{name}' is outside its range; give a level from {clean} to {full}")]
+    #[error("level {level} of '{name}' is outside its range")]
     Level {
         /// Name of the corruption.
         name: String,
@@ -189,7 +191,7 @@ pub enum CorruptionError {
         full: f64,
     },
     /// A parameter that makes no sense.
-    #[error("{parameter} of '{name}' is {value}; {remedy}")]
+    #[error("{parameter} of '{name}' is {value}")]
     Parameter {
         /// Name of the corruption.
         name: &'static str,
@@ -201,7 +203,7 @@ pub enum CorruptionError {
         remedy: &'static str,
     },
     /// Values that do not make whole images.
-    #[error("{found} values do not make whole {shape} images; give a multiple of {}", shape.len())]
+    #[error("{found} values do not make whole {shape} images")]
     ImageSize {
         /// Shape of one image.
         shape: Shape,
@@ -209,7 +211,7 @@ pub enum CorruptionError {
         found: usize,
     },
     /// A map made for another image size.
-    #[error("a {part} of size {found} does not fit images of {shape}; it must be {expected}")]
+    #[error("a {part} of size {found} does not fit images of {shape}")]
     MapSize {
         /// Which primitive map.
         part: &'static str,
@@ -221,7 +223,7 @@ pub enum CorruptionError {
         shape: Shape,
     },
     /// A name that is not in the registry.
-    #[error("there is no corruption '{name}'; {hint}")]
+    #[error("there is no corruption '{name}'")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -232,7 +234,7 @@ pub enum CorruptionError {
     #[error("a composition needs at least one corruption")]
     NothingToCompose,
     /// A composition of corruptions of different image sizes.
-    #[error("'{name}' works on images of {found}, the composition on {shape}; make all parts for one shape")]
+    #[error("'{name}' works on images of {found}, the composition on {shape}")]
     ComposedShape {
         /// Name of the part.
         name: String,
@@ -242,7 +244,7 @@ pub enum CorruptionError {
         shape: Shape,
     },
     /// A level curve that leaves its corruption's range or does not start clean.
-    #[error("the level curve of '{name}' runs from {from} to {to}; it must start at {clean} and end by {full}")]
+    #[error("the level curve of '{name}' runs from {from} to {to}")]
     ComposedCurve {
         /// Name of the part.
         name: String,
@@ -256,7 +258,7 @@ pub enum CorruptionError {
         full: f64,
     },
     /// Maps of different kinds where one structure is needed.
-    #[error("a map is a {first} at one time and a {second} at another; use one kind at all times, or dense matrices")]
+    #[error("a map is a {first} at one time and a {second} at another")]
     Structures {
         /// One kind.
         first: &'static str,
@@ -269,7 +271,7 @@ pub enum CorruptionError {
         /// The file.
         path: String,
         /// What is wrong with it.
-        problem: String,
+        problem: HintedMessage,
     },
     /// Levels of a composition's part that cannot be had.
     #[error("the levels of '{name}': {problem}")]
@@ -277,7 +279,7 @@ pub enum CorruptionError {
         /// Name of the part.
         name: String,
         /// What is wrong with them.
-        problem: String,
+        problem: HintedMessage,
     },
     /// A bad level curve.
     #[error(transparent)]
@@ -285,4 +287,27 @@ pub enum CorruptionError {
     /// A bad matrix.
     #[error(transparent)]
     Matrix(#[from] LinalgError),
+}
+
+impl Hint for CorruptionError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            CorruptionError::Level { clean, full, .. } => format!("give a level from {clean} to {full}").into(),
+            CorruptionError::Parameter { remedy, .. } => (*remedy).into(),
+            CorruptionError::ImageSize { shape, .. } => format!("give a multiple of {}", shape.len()).into(),
+            CorruptionError::MapSize { expected, .. } => format!("it must be {expected}").into(),
+            CorruptionError::Unknown { hint, .. } => hint.into(),
+            CorruptionError::NothingToCompose => return None,
+            CorruptionError::ComposedShape { .. } => "make all parts for one shape".into(),
+            CorruptionError::ComposedCurve { clean, full, .. } => {
+                format!("it must start at {clean} and end by {full}").into()
+            }
+            CorruptionError::Structures { .. } => "use one kind at all times, or dense matrices".into(),
+            CorruptionError::File { problem, .. } | CorruptionError::PartLevels { problem, .. } => {
+                return problem.hint();
+            }
+            CorruptionError::Curve(error) => return error.hint(),
+            CorruptionError::Matrix(error) => return error.hint(),
+        })
+    }
 }

@@ -233,6 +233,7 @@ impl CorruptionSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softdiff_engine::Hint;
 
     #[test]
     fn every_entry_makes_the_corruption_of_its_name() {
@@ -242,8 +243,8 @@ mod tests {
             assert_eq!(corruption.name(), entry.name);
             assert!(corruption.at(corruption.levels().full).is_ok(), "{}", entry.name);
         }
-        let error = CorruptionSpec::named("blurr").unwrap_err().to_string();
-        assert!(error.contains("did you mean blur?"), "{error}");
+        let error = CorruptionSpec::named("blurr").unwrap_err();
+        assert!(error.hint().unwrap().contains("did you mean blur?"), "{error}");
     }
 
     #[test]

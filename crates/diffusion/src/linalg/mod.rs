@@ -20,11 +20,14 @@ pub use singular::singular_values;
 pub use matrix::{dot, norm, squared_distance};
 pub(crate) use multiply::{Strided, multiply_into};
 
+use softdiff_engine::Hint;
+use std::borrow::Cow;
+
 /// What can be wrong with a matrix handed to this module.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LinalgError {
     /// The data does not fill the stated shape.
-    #[error("{found} values cannot fill a {rows} x {cols} matrix; give exactly {} values", rows * cols)]
+    #[error("{found} values cannot fill a {rows} x {cols} matrix")]
     Shape {
         /// Rows asked for.
         rows: usize,
@@ -44,7 +47,7 @@ pub enum LinalgError {
         cols: usize,
     },
     /// NaN or infinity among the entries.
-    #[error("entry ({row}, {col}) is {value}; every entry must be finite")]
+    #[error("entry ({row}, {col}) is {value}")]
     NotFinite {
         /// Row of the entry.
         row: usize,
@@ -54,7 +57,7 @@ pub enum LinalgError {
         value: f64,
     },
     /// Cholesky met a pivot that is not positive.
-    #[error("the matrix is not positive definite (pivot {pivot} is {value:e}); add a small value to its diagonal")]
+    #[error("the matrix is not positive definite (pivot {pivot} is {value:e})")]
     NotPositiveDefinite {
         /// Index of the pivot.
         pivot: usize,
@@ -62,13 +65,23 @@ pub enum LinalgError {
         value: f64,
     },
     /// QL iteration did not settle.
-    #[error(
-        "eigenvalue {index} did not converge in {iterations} iterations; are the entries of wildly different scale?"
-    )]
+    #[error("eigenvalue {index} did not converge in {iterations} iterations")]
     NoConvergence {
         /// Index of the eigenvalue.
         index: usize,
         /// Iterations spent on it.
         iterations: usize,
     },
+}
+
+impl Hint for LinalgError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            LinalgError::Shape { rows, cols, .. } => format!("give exactly {} values", rows * cols).into(),
+            LinalgError::NotFinite { .. } => "every entry must be finite".into(),
+            LinalgError::NotPositiveDefinite { .. } => "add a small value to its diagonal".into(),
+            LinalgError::NoConvergence { .. } => "are the entries of wildly different scale?".into(),
+            _ => return None,
+        })
+    }
 }

@@ -1,6 +1,8 @@
 //! What a U-Net is made of.
 
 use serde::{Deserialize, Serialize};
+use softdiff_engine::{Hint, HintedMessage};
+use std::borrow::Cow;
 
 /// How the time (or noise level) enters the network.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,8 +85,14 @@ pub struct UNetConfig {
 pub struct ConfigError {
     /// The field at fault.
     pub field: &'static str,
-    /// What is wrong and what would be right.
-    pub problem: String,
+    /// What is wrong, and what would be right.
+    pub problem: HintedMessage,
+}
+
+impl Hint for ConfigError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        self.problem.hint()
+    }
 }
 
 impl UNetConfig {
@@ -132,51 +140,50 @@ impl UNetConfig {
 
     /// Checks that the parts fit together.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let fail = |field, problem: String| Err(ConfigError { field, problem });
+        let fail = |field, problem: HintedMessage| Err(ConfigError { field, problem });
         let levels = self.multipliers.len();
         if levels == 0 || levels > 16 {
-            return fail("multipliers", format!("{levels} levels; give one multiplier per level, 1 to 16 of them"));
+            let hint = "give one multiplier per level, 1 to 16 of them";
+            return fail("multipliers", HintedMessage::new(format!("{levels} levels"), hint));
         }
         if let Some(bad) = self.multipliers.iter().find(|m| !(1..=64).contains(*m)) {
-            return fail("multipliers", format!("{bad} is not between 1 and 64"));
+            return fail("multipliers", format!("{bad} is not between 1 and 64").into());
         }
         let halvings = 1usize << (levels - 1);
         if self.image_size == 0 || !self.image_size.is_multiple_of(halvings) || self.image_size > 8192 {
-            let problem = format!(
-                "{} cannot be halved {} times; use a multiple of {halvings} up to 8192",
-                self.image_size,
-                levels - 1
-            );
-            return fail("image_size", problem);
+            let message = format!("{} cannot be halved {} times", self.image_size, levels - 1);
+            let hint = format!("use a multiple of {halvings} up to 8192");
+            return fail("image_size", HintedMessage::new(message, hint));
         }
         if self.channels == 0 || !self.channels.is_multiple_of(4) || self.channels > 4096 {
-            return fail("channels", format!("{} is not a multiple of 4 from 4 to 4096", self.channels));
+            return fail("channels", format!("{} is not a multiple of 4 from 4 to 4096", self.channels).into());
         }
         if let Some(bad) = self.level_widths().find(|c| c % groups(*c) != 0) {
             let groups = groups(bad);
-            return fail("channels", format!("a level of {bad} channels does not divide into {groups} groups"));
+            return fail("channels", format!("a level of {bad} channels does not divide into {groups} groups").into());
         }
         if !(1..=64).contains(&self.image_channels) {
-            return fail("image_channels", format!("{} is not between 1 and 64", self.image_channels));
+            return fail("image_channels", format!("{} is not between 1 and 64", self.image_channels).into());
         }
         if !(1..=64).contains(&self.blocks) {
-            return fail("blocks", format!("{} is not between 1 and 64", self.blocks));
+            return fail("blocks", format!("{} is not between 1 and 64", self.blocks).into());
         }
         let sides: Vec<usize> = (0..levels).map(|level| self.image_size >> level).collect();
         if let Some(bad) = self.attention.iter().find(|side| !sides.contains(side)) {
-            return fail("attention", format!("no level has side {bad}; the levels' sides are {sides:?}"));
+            let hint = format!("the levels' sides are {sides:?}");
+            return fail("attention", HintedMessage::new(format!("no level has side {bad}"), hint));
         }
         if !(0.0..1.0).contains(&self.dropout) {
-            return fail("dropout", format!("{} is not in [0, 1)", self.dropout));
+            return fail("dropout", format!("{} is not in [0, 1)", self.dropout).into());
         }
         let sum: f64 = self.fir.iter().sum();
         if !sum.is_finite() || sum <= 0.0 {
-            return fail("fir", format!("the taps sum to {sum}; they must sum to more than 0"));
+            return fail("fir", HintedMessage::new(format!("the taps sum to {sum}"), "they must sum to more than 0"));
         }
         if let Embedding::Fourier { scale } = self.embedding
             && !(scale.is_finite() && scale > 0.0)
         {
-            return fail("embedding", format!("a Fourier scale of {scale} is not a positive number"));
+            return fail("embedding", format!("a Fourier scale of {scale} is not a positive number").into());
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Which network an official checkpoint holds: read off the names and shapes of its parameters.
 
 use super::{Embedding, UNetConfig};
+use softdiff_engine::Hint;
 use std::collections::HashMap;
 
 /// The side at which every published NCSN++ attends; the weights themselves do not tell the image's size.
@@ -87,7 +88,7 @@ impl UNetConfig {
             embedding,
             ..UNetConfig::ncsnpp_cifar10()
         };
-        config.check().map_err(|error| UnknownNetwork(error.to_string()))?;
+        config.check().map_err(|error| UnknownNetwork(error.in_full()))?;
         Ok(config)
     }
 }

@@ -79,7 +79,7 @@ impl Loss for Objective {
             earlier.ok_or(Error::Unknown {
                 kind: "moment",
                 name: "earlier".into(),
-                suggestion: "; this objective needs the path at a second time".into(),
+                hint: Some("this objective needs the path at a second time".into()),
             })
         };
         let error = match self.kind {

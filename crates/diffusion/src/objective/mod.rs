@@ -21,6 +21,8 @@ pub use weight::Weight;
 pub use wiener::{Wiener, WienerError, WienerVars};
 
 use crate::corruption::CorruptionError;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 
 /// What is compared with what.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -96,28 +98,19 @@ pub enum ObjectiveError {
         expected: usize,
     },
     /// A division by zero noise.
-    #[error("the loss divides by the noise, which is {0}; use weight 1 and no output scale by 1/sigma, or add noise")]
+    #[error("the loss divides by the noise, which is {0}")]
     NoNoise(f64),
     /// A noise prediction where C_t cannot be inverted.
-    #[error(
-        "no clean image follows from the noise at time {0}, where C_t is not a positive number times the identity; \
-         train with objective.kind \"soft\" on this path"
-    )]
+    #[error("no clean image follows from the noise at time {0}, where C_t is not a positive number times the identity")]
     NoInverse(f64),
     /// A one-step prediction taken for a clean one.
-    #[error(
-        "this model predicts the image one step less corrupted (objective.kind \"one-step\"), not the clean one; only \
-         softdiff sample with the sampler 'ihdm' can use it"
-    )]
+    #[error("this model predicts the image one step less corrupted (objective.kind \"one-step\"), not the clean one")]
     OneStep,
     /// A clean prediction taken for a one-step one.
-    #[error("'ihdm' needs a model trained with objective.kind \"one-step\"; use 'momentum' here")]
+    #[error("'ihdm' needs a model trained with objective.kind \"one-step\"")]
     NotOneStep,
     /// A step of another size than the network's.
-    #[error(
-        "this model goes back in steps of {step} in time and cannot step from {from} to {to}; begin at time 1 with {} \
-         steps and no warp", (1.0 / step).round()
-    )]
+    #[error("this model goes back in steps of {step} in time and cannot step from {from} to {to}")]
     OtherStep {
         /// The network's step.
         step: f64,
@@ -127,10 +120,10 @@ pub enum ObjectiveError {
         to: f64,
     },
     /// An objective that needs C at a second time.
-    #[error("this objective compares at an earlier time as well; give the map of that time")]
+    #[error("this objective compares at an earlier time as well")]
     NoEarlierMap,
     /// An option that makes no sense.
-    #[error("{option} is {value}; {remedy}")]
+    #[error("{option} is {value}")]
     Option {
         /// Which.
         option: &'static str,
@@ -142,6 +135,24 @@ pub enum ObjectiveError {
     /// A bad map.
     #[error(transparent)]
     Corruption(#[from] CorruptionError),
+}
+
+impl Hint for ObjectiveError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            ObjectiveError::Size { .. } => return None,
+            ObjectiveError::NoNoise(_) => "use weight 1 and no output scale by 1/sigma, or add noise".into(),
+            ObjectiveError::NoInverse(_) => "train with objective.kind \"soft\" on this path".into(),
+            ObjectiveError::OneStep => "only softdiff sample with the sampler 'ihdm' can use it".into(),
+            ObjectiveError::NotOneStep => "use 'momentum' here".into(),
+            ObjectiveError::OtherStep { step, .. } => {
+                format!("begin at time 1 with {} steps and no warp", (1.0 / step).round()).into()
+            }
+            ObjectiveError::NoEarlierMap => "give the map of that time".into(),
+            ObjectiveError::Option { remedy, .. } => (*remedy).into(),
+            ObjectiveError::Corruption(error) => return error.hint(),
+        })
+    }
 }
 
 impl Objective {

@@ -130,7 +130,7 @@ impl Prediction {
 }
 
 fn missing(name: &str, what: &str) -> Error {
-    Error::Unknown { kind: "moment", name: name.into(), suggestion: format!("; {what} needs it") }
+    Error::Unknown { kind: "moment", name: name.into(), hint: Some(format!("{what} needs it")) }
 }
 
 fn alpha(at: &Moment) -> Result<f64, ObjectiveError> {

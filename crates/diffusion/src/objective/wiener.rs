@@ -10,7 +10,8 @@ use crate::linalg::Matrix;
 use crate::path::{Path, PathError};
 use crate::spectrum::Spectrum;
 use rayon::prelude::*;
-use softdiff_engine::{Graph, Result as EngineResult, Var};
+use softdiff_engine::{Graph, Hint, Result as EngineResult, Var};
+use std::borrow::Cow;
 
 /// Times at which the coefficients are computed; linear in between.
 const ROWS: usize = 257;
@@ -21,7 +22,7 @@ pub enum WienerError {
     /// A corruption that does not act per frequency.
     #[error(
         "objective.parametrisation \"wiener\" needs a corruption that acts on frequencies (blur, heat, fading, pixelation or \
-         noise alone), and this path has a {0} map; use parametrisation \"residual\""
+         noise alone), and this path has a {0} map"
     )]
     Map(&'static str),
     /// A spectrum of other images.
@@ -35,6 +36,16 @@ pub enum WienerError {
     /// A bad path.
     #[error(transparent)]
     Path(#[from] PathError),
+}
+
+impl Hint for WienerError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            WienerError::Map(_) => "use parametrisation \"residual\"".into(),
+            WienerError::Shape { .. } => return None,
+            WienerError::Path(error) => return error.hint(),
+        })
+    }
 }
 
 /// W_t and B_t of a path and a data set, as tables over time. Images count from the path's centre.
@@ -307,7 +318,8 @@ mod tests {
         let masking = crate::corruption::Masking::new(SHAPE, crate::corruption::ErasureOrder::Spiral);
         let path = Path::two_stage(Box::new(masking), vec![0.0, 1.0], Interpolation::Linear).unwrap();
         let spectrum = Spectrum::of_images(SHAPE, &images(10), false).unwrap();
-        let error = Wiener::new(&path, &spectrum).unwrap_err().to_string();
-        assert!(error.contains("pixel mask") && error.contains("\"residual\""), "{error}");
+        let error = Wiener::new(&path, &spectrum).unwrap_err();
+        assert!(error.to_string().contains("pixel mask"), "{error}");
+        assert!(error.hint().unwrap().contains("\"residual\""), "{error}");
     }
 }

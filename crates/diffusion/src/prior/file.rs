@@ -4,7 +4,7 @@ use super::{Component, Mixture, Modes, Prior, PriorError, Signal};
 use crate::corruption::Shape;
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use softdiff_engine::{atomic_file, to_safetensors};
+use softdiff_engine::{HintedMessage, atomic_file, to_safetensors};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -22,14 +22,15 @@ type NamedTensors = Vec<(&'static str, Vec<usize>, Vec<f64>)>;
 impl Prior {
     /// Writes the file, complete or not at all. That of a run is written through its folder instead.
     pub fn write(&self, path: &Path) -> Result<(), PriorError> {
-        let fail = |problem: String| PriorError::File { path: path.display().to_string(), problem };
-        let bytes = self.to_bytes().map_err(fail)?;
-        atomic_file::write(path, |file| file.write_all(&bytes)).map_err(|e| fail(e.to_string()))
+        let fail = |problem: HintedMessage| PriorError::File { path: path.display().to_string(), problem };
+        let bytes = self.to_bytes().map_err(|problem| fail(problem.into()))?;
+        atomic_file::write(path, |file| file.write_all(&bytes)).map_err(|e| fail(e.to_string().into()))
     }
 
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, PriorError> {
-        let fail = |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string() };
+        let fail =
+            |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string().into() };
         let mut bytes = Vec::new();
         File::open(path).and_then(|file| file.take(LARGEST_PRIOR + 1).read_to_end(&mut bytes)).map_err(fail)?;
         Self::from_file(&bytes, path)
@@ -37,9 +38,9 @@ impl Prior {
 
     /// The prior in the bytes of a file; `path` is for the error.
     pub fn from_file(bytes: &[u8], path: &Path) -> Result<Self, PriorError> {
-        let fail = |problem: String| PriorError::File { path: path.display().to_string(), problem };
+        let fail = |problem: HintedMessage| PriorError::File { path: path.display().to_string(), problem };
         if bytes.len() as u64 > LARGEST_PRIOR {
-            return Err(fail(format!("it is larger than the {LARGEST_PRIOR} bytes a prior may have")));
+            return Err(fail(format!("it is larger than the {LARGEST_PRIOR} bytes a prior may have").into()));
         }
         Self::from_bytes(bytes).map_err(fail)
     }
@@ -102,26 +103,29 @@ impl Prior {
         to_safetensors(views, &entries).map_err(|e| e.to_string())
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, HintedMessage> {
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
         let entries = header.metadata().clone().unwrap_or_default();
-        let entry = |key: &str| entries.get(key).ok_or(format!("no \"{key}\" in its header; is it a prior?"));
+        let entry = |key: &str| {
+            entries.get(key).ok_or_else(|| HintedMessage::new(format!("no \"{key}\" in its header"), "is it a prior?"))
+        };
         if entry("format")? != FORMAT {
-            return Err(format!("format \"{}\" is not \"{FORMAT}\"; fit the prior anew", entry("format")?));
+            let message = format!("format \"{}\" is not \"{FORMAT}\"", entry("format")?);
+            return Err(HintedMessage::new(message, "fit the prior anew"));
         }
         let sizes: Vec<usize> = entry("shape")?.split('x').filter_map(|size| size.parse().ok()).collect();
-        let [height, width, channels] = sizes[..] else { return Err("its shape is not three numbers".to_owned()) };
+        let [height, width, channels] = sizes[..] else { return Err("its shape is not three numbers".into()) };
         if [height, width, channels].iter().any(|&size| size == 0 || size > LARGEST_SIDE) {
-            return Err(format!("its shape is {height}x{width}x{channels}"));
+            return Err(format!("its shape is {height}x{width}x{channels}").into());
         }
         let shape = Shape { height, width, channels };
         let sigma: f64 = entry("sigma")?.parse().map_err(|_| "its sigma is not a number".to_owned())?;
         if !(sigma >= 0.0 && sigma.is_finite()) {
-            return Err(format!("its sigma is {sigma}"));
+            return Err(format!("its sigma is {sigma}").into());
         }
         let centre: f64 = entries.get("centre").map_or(Ok(0.0), |text| text.parse()).unwrap_or(f64::NAN);
         if !centre.is_finite() {
-            return Err("its centre is not a number".to_owned());
+            return Err("its centre is not a number".into());
         }
         let file = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
         let signal = match entry("kind")?.as_str() {
@@ -129,18 +133,18 @@ impl Prior {
             "data" => {
                 let (_, images) = read_tensor(&file, "images")?;
                 if images.is_empty() || shape.count(&images).is_err() {
-                    return Err(format!("its images do not have the shape {shape}"));
+                    return Err(format!("its images do not have the shape {shape}").into());
                 }
                 Signal::Data { images }
             }
             "modes" => read_modes(&file, shape)?,
-            other => return Err(format!("kind \"{other}\" is not known; use a newer softdiff")),
+            other => return Err(HintedMessage::new(format!("kind \"{other}\" is not known"), "use a newer softdiff")),
         };
         Ok(Prior { shape, sigma, centre, signal })
     }
 }
 
-fn read_modes(file: &SafeTensors<'_>, shape: Shape) -> Result<Signal, String> {
+fn read_modes(file: &SafeTensors<'_>, shape: Shape) -> Result<Signal, HintedMessage> {
     let (basis_shape, basis) = read_tensor(file, "basis")?;
     let (_, gains) = read_tensor(file, "gains")?;
     let (_, offset) = read_tensor(file, "offset")?;
@@ -148,7 +152,7 @@ fn read_modes(file: &SafeTensors<'_>, shape: Shape) -> Result<Signal, String> {
     let (_, means) = read_tensor(file, "means")?;
     let (_, covariances) = read_tensor(file, "covariances")?;
     let (_, fit) = read_tensor(file, "fit")?;
-    let [modes, pixels] = basis_shape[..] else { return Err("its basis is no matrix".to_owned()) };
+    let [modes, pixels] = basis_shape[..] else { return Err("its basis is no matrix".into()) };
     let dimensions = modes.saturating_mul(shape.channels);
     let square = dimensions.saturating_mul(dimensions);
     let fits = pixels == shape.pixels()
@@ -160,7 +164,7 @@ fn read_modes(file: &SafeTensors<'_>, shape: Shape) -> Result<Signal, String> {
         && fit.len() == 3
         && dimensions > 0;
     if !fits {
-        return Err("the sizes of its tensors do not agree; fit the prior anew".to_owned());
+        return Err(HintedMessage::new("the sizes of its tensors do not agree", "fit the prior anew"));
     }
     let parts = weights.iter().zip(means.chunks_exact(dimensions)).zip(covariances.chunks_exact(square));
     let components = parts
@@ -169,9 +173,9 @@ fn read_modes(file: &SafeTensors<'_>, shape: Shape) -> Result<Signal, String> {
             Component::new(weight, mean.to_vec(), covariance)
         })
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| e.to_string())?;
+        .map_err(HintedMessage::of)?;
     let mixture = Mixture { components, log_likelihood: fit[0], iterations: fit[1] as usize, converged: fit[2] != 0.0 };
-    let basis = Matrix::from_vec(modes, pixels, basis).map_err(|e| e.to_string())?;
+    let basis = Matrix::from_vec(modes, pixels, basis).map_err(HintedMessage::of)?;
     Ok(Signal::Modes { modes: Modes::from_parts(shape, basis, gains), mixture, offset })
 }
 

@@ -24,14 +24,14 @@ use crate::random::RandomStream;
 use corrupted::Corrupted;
 use rayon::prelude::*;
 use softdiff_engine::pixels::PixelValue;
+use softdiff_engine::{Hint, HintedMessage};
+use std::borrow::Cow;
 
 /// What can go wrong with a prior.
 #[derive(Debug, thiserror::Error)]
 pub enum PriorError {
     /// Too few images.
-    #[error(
-        "{images} images cannot fix a {dimensions}-dimensional Gaussian of {components} components; give more images"
-    )]
+    #[error("{images} images cannot fix a {dimensions}-dimensional Gaussian of {components} components")]
     TooFewImages {
         /// Images given.
         images: usize,
@@ -41,16 +41,16 @@ pub enum PriorError {
         components: usize,
     },
     /// A prior of single points.
-    #[error("a prior without noise has no density; give the path noise at its end")]
+    #[error("a prior without noise has no density")]
     NoDensity,
     /// No modes or no components.
-    #[error("{what} is 0; give at least 1")]
+    #[error("{what} is 0")]
     Zero {
         /// What is zero.
         what: &'static str,
     },
     /// More modes than pixels.
-    #[error("{modes} modes are more than the {pixels} pixels; give fewer")]
+    #[error("{modes} modes are more than the {pixels} pixels")]
     Modes {
         /// Modes asked for.
         modes: usize,
@@ -63,7 +63,7 @@ pub enum PriorError {
         /// The file.
         path: String,
         /// What is wrong with it.
-        problem: String,
+        problem: HintedMessage,
     },
     /// A bad path.
     #[error(transparent)]
@@ -77,6 +77,22 @@ pub enum PriorError {
     /// Samples that cannot be compared.
     #[error(transparent)]
     Transport(#[from] crate::transport::TransportError),
+}
+
+impl Hint for PriorError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            PriorError::TooFewImages { .. } => "give more images".into(),
+            PriorError::NoDensity => "give the path noise at its end".into(),
+            PriorError::Zero { .. } => "give at least 1".into(),
+            PriorError::Modes { .. } => "give fewer".into(),
+            PriorError::File { problem, .. } => return problem.hint(),
+            PriorError::Path(error) => return error.hint(),
+            PriorError::Corruption(error) => return error.hint(),
+            PriorError::Matrix(error) => return error.hint(),
+            PriorError::Transport(error) => return error.hint(),
+        })
+    }
 }
 
 /// The part of p_1 without noise.

@@ -4,15 +4,17 @@ use crate::corruption::CorruptionError;
 use crate::linalg::LinalgError;
 use crate::objective::ObjectiveError;
 use crate::path::PathError;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 
 /// What can go wrong while sampling.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
     /// No steps.
-    #[error("sampling needs at least one step; give a number such as 280")]
+    #[error("sampling needs at least one step")]
     NoSteps,
     /// Times that do not run from corrupted to clean.
-    #[error("step {index} is to go from time {from} to {to}; times must fall, from 1 to 0")]
+    #[error("step {index} is to go from time {from} to {to}")]
     Times {
         /// Which step.
         index: usize,
@@ -32,9 +34,7 @@ pub enum SamplerError {
         expected: usize,
     },
     /// NaN or infinity.
-    #[error(
-        "{what} is not finite at time {t} (value {index}); the network may have diverged: try an earlier checkpoint"
-    )]
+    #[error("{what} is not finite at time {t} (value {index})")]
     NotFinite {
         /// What is not finite.
         what: &'static str,
@@ -44,9 +44,7 @@ pub enum SamplerError {
         index: usize,
     },
     /// A division by zero noise.
-    #[error(
-        "'{sampler}' divides by the noise, which is 0 at time {t}; start from a time with noise, or add some to the path"
-    )]
+    #[error("'{sampler}' divides by the noise, which is 0 at time {t}")]
     NoNoise {
         /// Which sampler.
         sampler: &'static str,
@@ -54,13 +52,13 @@ pub enum SamplerError {
         t: f64,
     },
     /// A step asked for as updates that is not affine.
-    #[error("the steps of '{sampler}' are not affine updates; sample with it through Sampler::step")]
+    #[error("the steps of '{sampler}' are not affine updates")]
     NotAffine {
         /// Which sampler.
         sampler: &'static str,
     },
     /// Noise that grows towards the image.
-    #[error("noise grows from {from} to {to} on the way back; '{sampler}' needs a path whose noise never falls with t")]
+    #[error("noise grows from {from} to {to} on the way back")]
     NoiseGrows {
         /// Which sampler.
         sampler: &'static str,
@@ -70,13 +68,13 @@ pub enum SamplerError {
         to: f64,
     },
     /// A sampler for `C = alpha I` on another corruption.
-    #[error("'{sampler}' works only where C_t is a number times the identity (VE, VP, sub-VP); use 'momentum' here")]
+    #[error("'{sampler}' works only where C_t is a number times the identity (VE, VP, sub-VP)")]
     NotAScale {
         /// Which sampler.
         sampler: &'static str,
     },
     /// An option that makes no sense.
-    #[error("{option} of '{sampler}' is {value}; {remedy}")]
+    #[error("{option} of '{sampler}' is {value}")]
     Option {
         /// Which sampler.
         sampler: &'static str,
@@ -88,10 +86,7 @@ pub enum SamplerError {
         remedy: &'static str,
     },
     /// An adaptive solver that gave up.
-    #[error(
-        "the tolerance {tolerance} was not reached by time {t} within {evaluations} evaluations; give a larger tolerance, \
-         or a path without corners (monotone cubic)"
-    )]
+    #[error("the tolerance {tolerance} was not reached by time {t} within {evaluations} evaluations")]
     Unreachable {
         /// What was asked for.
         tolerance: f64,
@@ -101,7 +96,7 @@ pub enum SamplerError {
         evaluations: usize,
     },
     /// A sampler that does not exist.
-    #[error("there is no sampler '{name}'; {hint}")]
+    #[error("there is no sampler '{name}'")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -126,6 +121,33 @@ pub enum SamplerError {
     /// A network that could not be run.
     #[error(transparent)]
     Engine(#[from] softdiff_engine::Error),
+}
+
+impl Hint for SamplerError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            SamplerError::NoSteps => "give a number such as 280".into(),
+            SamplerError::Times { .. } => "times must fall, from 1 to 0".into(),
+            SamplerError::NotFinite { .. } => "the network may have diverged: try an earlier checkpoint".into(),
+            SamplerError::NoNoise { .. } => "start from a time with noise, or add some to the path".into(),
+            SamplerError::NotAffine { .. } => "sample with it through Sampler::step".into(),
+            SamplerError::NoiseGrows { sampler, .. } => {
+                format!("'{sampler}' needs a path whose noise never falls with t").into()
+            }
+            SamplerError::NotAScale { .. } => "use 'momentum' here".into(),
+            SamplerError::Option { remedy, .. } => (*remedy).into(),
+            SamplerError::Unreachable { .. } => {
+                "give a larger tolerance, or a path without corners (monotone cubic)".into()
+            }
+            SamplerError::Unknown { hint, .. } => hint.into(),
+            SamplerError::Size { .. } | SamplerError::Denoiser(_) => return None,
+            SamplerError::Prediction(error) => return error.hint(),
+            SamplerError::Path(error) => return error.hint(),
+            SamplerError::Corruption(error) => return error.hint(),
+            SamplerError::Matrix(error) => return error.hint(),
+            SamplerError::Engine(error) => return error.hint(),
+        })
+    }
 }
 
 /// The result of a sampler.

@@ -130,6 +130,7 @@ impl PredictorCorrector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softdiff_engine::Hint;
 
     #[test]
     fn every_name_makes_the_sampler_of_that_name() {
@@ -141,8 +142,9 @@ mod tests {
 
     #[test]
     fn a_slip_in_a_name_is_mended() {
-        let error = by_name("momentun", &Options::default()).err().unwrap().to_string();
-        assert!(error.contains("'momentun'") && error.contains("did you mean momentum?"), "{error}");
+        let error = by_name("momentun", &Options::default()).err().unwrap();
+        assert!(error.to_string().contains("'momentun'"), "{error}");
+        assert!(error.hint().unwrap().contains("did you mean momentum?"), "{error}");
         let own = Options { predictor: "predictor-corrector".to_owned(), ..Options::default() };
         assert!(by_name("predictor-corrector", &own).is_err());
     }

@@ -4,6 +4,7 @@ use super::{ScheduleError, TransportMetric, VarianceExploding};
 use crate::corruption::Shape;
 use crate::curve::{Curve, Interpolation};
 use crate::noise::{NOISE_STAGE, Noise};
+use softdiff_engine::HintedMessage;
 use std::path::Path;
 
 /// Version of the file.
@@ -172,29 +173,30 @@ impl Schedule {
 
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, ScheduleError> {
-        let fail = |problem: String| ScheduleError::File { path: path.display().to_string(), problem };
-        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?.len();
+        let fail = |problem: HintedMessage| ScheduleError::File { path: path.display().to_string(), problem };
+        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string().into()))?.len();
         if size > LARGEST_FILE {
-            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} a schedule may have")));
+            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} a schedule may have").into()));
         }
-        let text = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let text = std::fs::read(path).map_err(|e| fail(e.to_string().into()))?;
         let schedule = Self::from_json(&text).map_err(fail)?;
-        schedule.curve().map_err(|e| fail(e.to_string()))?;
-        schedule.timing(Timing::PAPER).map_err(|e| fail(e.to_string()))?;
+        schedule.curve().map_err(|e| fail(HintedMessage::of(e)))?;
+        schedule.timing(Timing::PAPER).map_err(|e| fail(HintedMessage::of(e)))?;
         Ok(schedule)
     }
 
     /// Parses and checks the text of a file.
-    pub fn from_json(text: &[u8]) -> Result<Self, String> {
+    pub fn from_json(text: &[u8]) -> Result<Self, HintedMessage> {
         let schedule: Schedule = serde_json::from_slice(text).map_err(|e| e.to_string())?;
         if schedule.format != FORMAT {
-            return Err(format!("format \"{}\" is not \"{FORMAT}\"; make the schedule anew", schedule.format));
+            let message = format!("format \"{}\" is not \"{FORMAT}\"", schedule.format);
+            return Err(HintedMessage::new(message, "make the schedule anew"));
         }
         if let Some(sigmas) = schedule.sigmas.as_ref().filter(|sigmas| sigmas.len() != schedule.knots.len()) {
-            return Err(format!("{} noise levels do not go with {} knots", sigmas.len(), schedule.knots.len()));
+            return Err(format!("{} noise levels do not go with {} knots", sigmas.len(), schedule.knots.len()).into());
         }
         if schedule.hops.len() + 1 != schedule.knots.len() {
-            return Err(format!("{} hops do not join {} knots", schedule.hops.len(), schedule.knots.len()));
+            return Err(format!("{} hops do not join {} knots", schedule.hops.len(), schedule.knots.len()).into());
         }
         Ok(schedule)
     }

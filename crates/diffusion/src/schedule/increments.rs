@@ -151,6 +151,7 @@ mod tests {
     use crate::corruption::{Blur, Boundary, Decolourisation, Grey, Masking};
     use crate::linalg::squared_distance;
     use crate::random::RandomStream;
+    use softdiff_engine::Hint;
 
     fn agrees_with_plain_differences(corruption: &dyn Corruption, levels: &[f64], images: usize) {
         let shape = corruption.shape();
@@ -201,6 +202,6 @@ mod tests {
         assert!(matches!(run(&[1.0, 1.0], &data), ScheduleError::Candidates { index: 1, .. }));
         assert!(matches!(run(&[1.0, 2.0], &data[..40]), ScheduleError::Corruption(_)));
         data[48 + 7] = f64::NAN;
-        assert_eq!(run(&[1.0, 2.0], &data).to_string(), "entry (1, 7) is NaN; every entry must be finite");
+        assert_eq!(run(&[1.0, 2.0], &data).in_full(), "entry (1, 7) is NaN; every entry must be finite");
     }
 }

@@ -32,12 +32,14 @@ pub use search::{KnotSearch, find_knots};
 use crate::corruption::CorruptionError;
 use crate::curve::CurveError;
 use crate::transport::TransportError;
+use softdiff_engine::{Hint, HintedMessage};
+use std::borrow::Cow;
 
 /// What can go wrong when a schedule is made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
     /// No path of short enough hops.
-    #[error("no path reaches the last level with hops of at most {max_hop}; give a max_hop of at least {bottleneck}")]
+    #[error("no path reaches the last level with hops of at most {max_hop}")]
     Unreachable {
         /// The limit given.
         max_hop: f64,
@@ -45,10 +47,10 @@ pub enum ScheduleError {
         bottleneck: f64,
     },
     /// A limit that is no limit.
-    #[error("max_hop is {0}; give a positive distance")]
+    #[error("max_hop is {0}")]
     MaxHop(f64),
     /// Knots that cannot be had.
-    #[error("{knots} knots cannot be chosen from {candidates} candidate levels; give 2 to {candidates} knots")]
+    #[error("{knots} knots cannot be chosen from {candidates} candidate levels")]
     Knots {
         /// Knots asked for.
         knots: usize,
@@ -56,7 +58,7 @@ pub enum ScheduleError {
         candidates: usize,
     },
     /// Candidates that do not rise.
-    #[error("candidate {index} is {level} after {previous}; candidate levels must rise")]
+    #[error("candidate {index} is {level} after {previous}")]
     Candidates {
         /// Which candidate.
         index: usize,
@@ -66,7 +68,7 @@ pub enum ScheduleError {
         previous: f64,
     },
     /// A distance that is NaN, infinite or negative.
-    #[error("the distance between candidates {i} and {j} is {value}; is there NaN in the data?")]
+    #[error("the distance between candidates {i} and {j} is {value}")]
     Distance {
         /// One candidate.
         i: usize,
@@ -76,7 +78,7 @@ pub enum ScheduleError {
         value: f64,
     },
     /// Too few images.
-    #[error("{found} images are not enough; give at least {needed}")]
+    #[error("{found} images are not enough")]
     Images {
         /// Images given.
         found: usize,
@@ -84,7 +86,7 @@ pub enum ScheduleError {
         needed: usize,
     },
     /// A range that makes no sense.
-    #[error("{what} runs from {from} to {to}; {remedy}")]
+    #[error("{what} runs from {from} to {to}")]
     Range {
         /// What it is.
         what: &'static str,
@@ -101,7 +103,7 @@ pub enum ScheduleError {
         /// The file.
         path: String,
         /// What is wrong with it.
-        problem: String,
+        problem: HintedMessage,
     },
     /// A bad corruption or image.
     #[error(transparent)]
@@ -112,4 +114,22 @@ pub enum ScheduleError {
     /// Bad knots.
     #[error(transparent)]
     Curve(#[from] CurveError),
+}
+
+impl Hint for ScheduleError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            ScheduleError::Unreachable { bottleneck, .. } => format!("give a max_hop of at least {bottleneck}").into(),
+            ScheduleError::MaxHop(_) => "give a positive distance".into(),
+            ScheduleError::Knots { candidates, .. } => format!("give 2 to {candidates} knots").into(),
+            ScheduleError::Candidates { .. } => "candidate levels must rise".into(),
+            ScheduleError::Distance { .. } => "is there NaN in the data?".into(),
+            ScheduleError::Images { needed, .. } => format!("give at least {needed}").into(),
+            ScheduleError::Range { remedy, .. } => (*remedy).into(),
+            ScheduleError::File { problem, .. } => return problem.hint(),
+            ScheduleError::Corruption(error) => return error.hint(),
+            ScheduleError::Transport(error) => return error.hint(),
+            ScheduleError::Curve(error) => return error.hint(),
+        })
+    }
 }

@@ -26,6 +26,8 @@ pub use sliced::sliced;
 pub use sliced::sliced_images;
 
 use crate::linalg::Matrix;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 
 /// A number and how it was reached.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
@@ -51,7 +53,7 @@ impl Estimate {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TransportError {
     /// A cloud without points, or points without coordinates.
-    #[error("a cloud of {points} points in {dimensions} dimensions cannot be compared; give at least one of each")]
+    #[error("a cloud of {points} points in {dimensions} dimensions cannot be compared")]
     Empty {
         /// Points.
         points: usize,
@@ -59,7 +61,7 @@ pub enum TransportError {
         dimensions: usize,
     },
     /// Clouds in different spaces.
-    #[error("one cloud has {left} coordinates per point, the other {right}; compare points of one space")]
+    #[error("one cloud has {left} coordinates per point, the other {right}")]
     Dimensions {
         /// Coordinates of the first.
         left: usize,
@@ -67,7 +69,7 @@ pub enum TransportError {
         right: usize,
     },
     /// Clouds of different size where points are matched one to one.
-    #[error("one cloud has {left} points, the other {right}; {method} matches one to one, so give equally many")]
+    #[error("one cloud has {left} points, the other {right}")]
     Counts {
         /// The method.
         method: &'static str,
@@ -77,7 +79,7 @@ pub enum TransportError {
         right: usize,
     },
     /// NaN or infinity.
-    #[error("point {point} has coordinate {value} at place {coordinate}; remove or repair it")]
+    #[error("point {point} has coordinate {value} at place {coordinate}")]
     NotFinite {
         /// Which point.
         point: usize,
@@ -87,7 +89,7 @@ pub enum TransportError {
         value: f64,
     },
     /// An option out of its range.
-    #[error("{option} is {value}; {remedy}")]
+    #[error("{option} is {value}")]
     Option {
         /// Name of the option.
         option: &'static str,
@@ -96,6 +98,20 @@ pub enum TransportError {
         /// What to give.
         remedy: &'static str,
     },
+}
+
+impl Hint for TransportError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            TransportError::Empty { .. } => "give at least one of each".into(),
+            TransportError::Dimensions { .. } => "compare points of one space".into(),
+            TransportError::Counts { method, .. } => {
+                format!("{method} matches one to one, so give equally many").into()
+            }
+            TransportError::NotFinite { .. } => "remove or repair it".into(),
+            TransportError::Option { remedy, .. } => (*remedy).into(),
+        })
+    }
 }
 
 /// Refuses clouds that cannot be compared.

@@ -70,8 +70,8 @@ impl<T: Scalar> CpuExecutor<T> {
     pub fn get(&self, var: Var) -> Result<&[T]> {
         if !self.plan.outputs().contains(&var) {
             let name = format!("{var:?}");
-            let suggestion = "; only tensors named when the plan was made are kept".into();
-            return Err(Error::Unknown { kind: "output", name, suggestion });
+            let hint = Some("only tensors named when the plan was made are kept".into());
+            return Err(Error::Unknown { kind: "output", name, hint });
         }
         let len = self.plan.shape(var).numel();
         Ok(match self.plan.place(var) {
@@ -80,8 +80,8 @@ impl<T: Scalar> CpuExecutor<T> {
             Place::Constant(index) => &self.constants[index],
             Place::Param(index) => {
                 let name = self.plan.params()[index].name.clone();
-                let suggestion = "; a parameter is read from its store, not from a run".into();
-                return Err(Error::Unknown { kind: "output", name, suggestion });
+                let hint = Some("a parameter is read from its store, not from a run".into());
+                return Err(Error::Unknown { kind: "output", name, hint });
             }
         })
     }

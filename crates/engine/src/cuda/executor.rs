@@ -214,7 +214,7 @@ impl CudaExecutor {
             _ => Err(Error::Unknown {
                 kind: "output",
                 name: format!("{var:?}"),
-                suggestion: "; only computed tensors named when the plan was made are kept".into(),
+                hint: Some("only computed tensors named when the plan was made are kept".into()),
             }),
         }
     }

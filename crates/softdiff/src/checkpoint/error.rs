@@ -1,6 +1,6 @@
 //! What can be wrong with a checkpoint, or with writing one.
 
-use softdiff_engine::Hint;
+use softdiff_engine::{Hint, HintedMessage};
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum CheckpointError {
     Field { checkpoint: PathBuf, file: String, field: &'static str, expected: String, found: String },
     /// A file is not of its format.
     #[error("{}/{file}: {problem}", checkpoint.display())]
-    Format { checkpoint: PathBuf, file: String, problem: String },
+    Format { checkpoint: PathBuf, file: String, problem: HintedMessage },
     /// Checkpoints exist, but none of them can be used.
     #[error("none of the {count} checkpoints in {} can be used; the newest: {newest}", folder.display())]
     AllDamaged { folder: PathBuf, count: usize, newest: Box<CheckpointError> },
@@ -79,6 +79,7 @@ impl Hint for CheckpointError {
                 "restore one from a copy, or move the folder away to train from the beginning".into()
             }
             Self::NonFinite { .. } => "lower the learning rate; the last checkpoint is still good".into(),
+            Self::Format { problem, .. } => return problem.hint(),
             Self::SameDecay { .. } => "give each average its own decay".into(),
             _ => return None,
         };

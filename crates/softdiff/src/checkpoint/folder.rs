@@ -5,8 +5,8 @@ use super::manifest::{FileEntry, Identity, LONGEST, MANIFEST, Manifest};
 use super::state::TrainingState;
 use super::tensors;
 use crate::run::fs::{Fs, read_up_to};
-use softdiff_engine::Params;
 use softdiff_engine::optim::AdamConfig;
+use softdiff_engine::{HintedMessage, Params};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl StoredCheckpoint {
         params.read_safetensors(&self.read(&name)?).map_err(|error| CheckpointError::Format {
             checkpoint: self.path.clone(),
             file: name,
-            problem: error.to_string(),
+            problem: HintedMessage::of(error),
         })?;
         Ok(params)
     }

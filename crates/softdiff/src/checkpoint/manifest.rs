@@ -2,6 +2,7 @@
 
 use super::error::{CheckpointError, Result};
 use serde::{Deserialize, Serialize};
+use softdiff_engine::HintedMessage;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -78,8 +79,11 @@ impl Manifest {
 
     /// Reads and checks the seal, before anything else is believed.
     pub(super) fn read(checkpoint: &Path, bytes: &[u8]) -> Result<Manifest> {
-        let format =
-            |problem: String| CheckpointError::Format { checkpoint: checkpoint.into(), file: MANIFEST.into(), problem };
+        let format = |problem: HintedMessage| CheckpointError::Format {
+            checkpoint: checkpoint.into(),
+            file: MANIFEST.into(),
+            problem,
+        };
         let ending = BEFORE_SEAL.len() + HEX + AFTER_SEAL.len();
         let cut = bytes.len().checked_sub(ending).ok_or_else(|| format("cut off".into()))?;
         let (sealed, ending) = bytes.split_at(cut);
@@ -96,7 +100,7 @@ impl Manifest {
                 found: computed.to_string(),
             });
         }
-        let manifest: Manifest = serde_json::from_slice(bytes).map_err(|e| format(e.to_string()))?;
+        let manifest: Manifest = serde_json::from_slice(bytes).map_err(|e| format(e.to_string().into()))?;
         if manifest.schema > SCHEMA {
             return Err(CheckpointError::Field {
                 checkpoint: checkpoint.into(),
@@ -107,7 +111,7 @@ impl Manifest {
             });
         }
         if let Some(name) = manifest.files.keys().find(|name| name.contains(['/', '\\']) || *name == "..") {
-            return Err(format(format!("the file name {name:?} leads out of the checkpoint")));
+            return Err(format(format!("the file name {name:?} leads out of the checkpoint").into()));
         }
         Ok(manifest)
     }

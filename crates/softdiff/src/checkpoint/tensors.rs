@@ -5,7 +5,7 @@ use super::state::{TrainingProgress, TrainingState};
 use safetensors::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 use softdiff_engine::optim::{Adam, AdamConfig};
-use softdiff_engine::{ParamSpec, Params};
+use softdiff_engine::{HintedMessage, ParamSpec, Params};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -72,27 +72,27 @@ pub(super) fn decode(
     config: &AdamConfig,
     mut read: impl FnMut(&str) -> Result<Vec<u8>>,
 ) -> Result<TrainingState> {
-    let format = |file: &str, problem: String| CheckpointError::Format {
+    let format = |file: &str, problem: HintedMessage| CheckpointError::Format {
         checkpoint: checkpoint.into(),
         file: file.into(),
         problem,
     };
     let mut decode_params = |file: &str| {
         let mut params = template.clone();
-        params.read_safetensors(&read(file)?).map_err(|e| format(file, e.to_string()))?;
+        params.read_safetensors(&read(file)?).map_err(|e| format(file, HintedMessage::of(e)))?;
         Ok(params)
     };
     let params = decode_params(PARAMS)?;
     let ema = config.ema.iter().map(|decay| decode_params(&ema_file(*decay))).collect::<Result<_>>()?;
     let bytes = read(ADAM)?;
-    let moments = SafeTensors::deserialize(&bytes).map_err(|e| format(ADAM, e.to_string()))?;
+    let moments = SafeTensors::deserialize(&bytes).map_err(|e| format(ADAM, e.to_string().into()))?;
     let moment = |prefix: &str, spec: &ParamSpec| {
         let name = format!("{prefix}{}", spec.name);
-        let tensor = moments.tensor(&name).map_err(|e| format(ADAM, e.to_string()))?;
+        let tensor = moments.tensor(&name).map_err(|e| format(ADAM, e.to_string().into()))?;
         if tensor.dtype() != Dtype::F32 || *tensor.shape() != spec.shape[..] {
             let problem =
                 format!("{name} is {:?} {:?}, expected F32 {:?}", tensor.dtype(), tensor.shape(), &spec.shape[..]);
-            return Err(format(ADAM, problem));
+            return Err(format(ADAM, problem.into()));
         }
         Ok(tensor.data().as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect())
     };
@@ -100,7 +100,7 @@ pub(super) fn decode(
         template.specs().iter().filter(|spec| spec.trainable).map(|spec| moment(prefix, spec)).collect()
     };
     let (first, second) = (all(MOMENTS[0])?, all(MOMENTS[1])?);
-    let file: StateFile = serde_json::from_slice(&read(STATE)?).map_err(|e| format(STATE, e.to_string()))?;
+    let file: StateFile = serde_json::from_slice(&read(STATE)?).map_err(|e| format(STATE, e.to_string().into()))?;
     let adam = Adam { config: config.clone(), step: file.updates, first, second, ema };
     Ok(TrainingState { params, adam, progress: file.progress })
 }

@@ -8,8 +8,9 @@ use super::score_sde::OfficialTensor;
 use super::{ImportError, read_file};
 use crate::checkpoint::{TrainingProgress, TrainingState};
 use safetensors::{Dtype, SafeTensors};
-use softdiff_engine::Params;
 use softdiff_engine::optim::{Adam, AdamConfig};
+use softdiff_engine::{Hint, Params};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,10 +27,16 @@ pub struct TrainingFile {
 
 /// A file that is no training state.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}; import the checkpoint again", path.display())]
+#[error("{}: {problem}", path.display())]
 pub struct TrainingFileError {
     path: PathBuf,
     problem: String,
+}
+
+impl Hint for TrainingFileError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some("import the checkpoint again".into())
+    }
 }
 
 impl TrainingFile {
@@ -107,7 +114,7 @@ impl TrainingFile {
             let mut params = template.clone();
             for spec in template.specs() {
                 let found = values(prefix, &spec.name, &spec.shape)?;
-                params.set(&spec.name, &spec.shape, &found).map_err(|error| self.fail(error.to_string()))?;
+                params.set(&spec.name, &spec.shape, &found).map_err(|error| self.fail(error.in_full()))?;
             }
             Ok(params)
         };

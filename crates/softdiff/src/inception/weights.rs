@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::hash;
 use softdiff_engine::op::Align;
-use softdiff_engine::{Graph, Params};
+use softdiff_engine::{Graph, Hint, Params};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -57,8 +57,8 @@ impl Inception {
 
     fn from_tensors(mut tensors: HashMap<String, ShapedTensor>) -> Result<Inception, String> {
         let mut g = Graph::new();
-        let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3]).map_err(|e| e.to_string())?;
-        graph::features(&mut g, x, Align::HalfPixel).map_err(|e| e.to_string())?;
+        let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3]).map_err(|e| e.in_full())?;
+        graph::features(&mut g, x, Align::HalfPixel).map_err(|e| e.in_full())?;
         let mut params = Params::zeros(&g);
         let mut hashes = Vec::new();
         let specs = params.specs().to_vec();
@@ -68,8 +68,8 @@ impl Inception {
             hashes.push(raw.hash());
             let shape = &spec.shape;
             let (weight, bias) = raw.folded([shape[0], shape[3], shape[1], shape[2]], name)?;
-            params.set(&spec.name, shape, &weight).map_err(|e| e.to_string())?;
-            params.set(&format!("{name}.bias"), &[shape[0]].into(), &bias).map_err(|e| e.to_string())?;
+            params.set(&spec.name, shape, &weight).map_err(|e| e.in_full())?;
+            params.set(&format!("{name}.bias"), &[shape[0]].into(), &bias).map_err(|e| e.in_full())?;
         }
         // Without the head, of which files may or may not have a part, nothing should be left.
         if let Some(name) = tensors.keys().find(|name| !name.starts_with("fc.")) {

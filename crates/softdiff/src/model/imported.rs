@@ -11,7 +11,7 @@ use crate::prior::Prior;
 use crate::recipe::{Recipe, Weights};
 use crate::run::fs::{Disk, read_up_to};
 use safetensors::SafeTensors;
-use softdiff_engine::Params;
+use softdiff_engine::{Hint, Params};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Model {
         }
         let network = facts.get("network").ok_or_else(|| fail("it does not say which network it is of".into()))?;
         let network: UNetConfig = serde_json::from_str(network).map_err(|error| fail(error.to_string()))?;
-        network.check().map_err(|error| fail(error.to_string()))?;
+        network.check().map_err(|error| fail(error.in_full()))?;
         let levels = facts.get("noise_levels").and_then(|text| serde_json::from_str::<NoiseLevels>(text).ok());
         let condition = match (&network.embedding, levels) {
             (Embedding::Fourier { .. }, _) => Condition::LogSigma,
@@ -45,14 +45,14 @@ impl Model {
             }
         };
         let mut params = Params::zeros(&network.graph(1)?.0);
-        params.read_safetensors(&bytes).map_err(|error| fail(error.to_string()))?;
+        params.read_safetensors(&bytes).map_err(|error| fail(error.in_full()))?;
         let shape = Shape::new(network.image_size, network.image_size, network.image_channels);
         // Files of earlier versions do not say.
         let usual = (SMALLEST, LARGEST_NOISE[usize::from(network.image_size > 32)]);
         let (smallest, largest) = levels.map_or(usual, |levels| (levels.smallest, levels.largest));
         let sets = [format!("path.smallest={smallest:?}"), format!("path.largest={largest:?}")];
         let recipe = Recipe::builtin("ve", &sets)?;
-        let path = Path::variance_exploding(shape, smallest, largest).map_err(|error| fail(error.to_string()))?;
+        let path = Path::variance_exploding(shape, smallest, largest).map_err(|error| fail(error.in_full()))?;
         let prior = Prior::noise(&path)?;
         Ok(Model {
             name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),

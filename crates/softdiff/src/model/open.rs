@@ -118,12 +118,10 @@ pub enum ModelError {
         problem: String,
     },
     /// A model whose path or network no recipe describes.
-    #[error(
-        "a model with a custom path, network or prediction cannot be exported; keep the program that trains it and its run folder"
-    )]
+    #[error("a model with a custom path, network or prediction cannot be exported")]
     NotDescribed,
     /// Sampling.
-    #[error(transparent)]
+    #[error("{0}")]
     Sampler(#[from] SamplerError),
     /// An ending that no format of images has.
     #[error("{}: no format is called .{ending}", file.display())]
@@ -176,6 +174,7 @@ impl Hint for ModelError {
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),
             ModelError::PostHoc { .. } => "keep more checkpoints (checkpoint.keep_every), or give another width".into(),
             ModelError::Weights { .. } => "export the model again".into(),
+            ModelError::NotDescribed => "keep the program that trains it and its run folder".into(),
             ModelError::ImageFormat { .. } => "give a .png, .npz or .zip, or a folder".into(),
             ModelError::Unwritable { .. } => "check the folder and the free space".into(),
             _ => return None,
@@ -282,6 +281,6 @@ fn find_run(place: &FilePath) -> (PathBuf, Option<u64>) {
 fn read_weights(file: &FilePath, mut params: Params<f32>) -> Result<Params<f32>, ModelError> {
     let fail = |problem: String| ModelError::Weights { file: file.into(), problem };
     let bytes = crate::run::fs::read_up_to(&crate::run::fs::Disk, file, LARGEST).map_err(|e| fail(e.to_string()))?;
-    params.read_safetensors(&bytes).map_err(|e| fail(e.to_string()))?;
+    params.read_safetensors(&bytes).map_err(|e| fail(e.in_full()))?;
     Ok(params)
 }

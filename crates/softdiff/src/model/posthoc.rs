@@ -11,7 +11,7 @@ use super::ModelError;
 use crate::checkpoint::{Checkpoints, Identity, Retention};
 use crate::linalg::{Cholesky, LinalgError, Matrix, dot};
 use crate::run::RunFolder;
-use softdiff_engine::Params;
+use softdiff_engine::{Hint, Params};
 
 /// Widths are standard deviations relative to the length of the training; the widest is that of all steps alike.
 pub const POSTHOC_WIDEST: f64 = 0.28;
@@ -107,7 +107,7 @@ pub fn post_hoc_average(
     let fail = |problem: String| ModelError::PostHoc { run: folder.root().into(), width, problem };
     let (shares, off) = match kept.is_empty() {
         true => (vec![], 1.0),
-        false => combination(&kept, &power_profile(width, step)).map_err(|error| fail(error.to_string()))?,
+        false => combination(&kept, &power_profile(width, step)).map_err(|error| fail(error.in_full()))?,
     };
     if off > FARTHEST {
         let problem = format!("{} checkpoints up to step {step} come within {:.0} % of it", steps.len(), 100.0 * off);

@@ -9,20 +9,22 @@ use crate::objective::{Precondition, Prediction, Wiener, WienerError};
 use crate::path::{LevelSchedule, Path, PathError};
 use crate::schedule::{Method, Request, Schedule, ScheduleError, Timing, VarianceExploding, usual_candidates};
 use crate::spectrum::Spectrum;
+use softdiff_engine::Hint;
 use softdiff_engine::optim::AdamConfig;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A recipe that does not fit the pictures or the schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The schedule is still to be made.
-    #[error("schedule.method \"{method}\" measures images first; make the schedule, or give schedule.method \"even\"")]
+    #[error("schedule.method \"{method}\" measures images first")]
     NeedsSchedule {
         /// The method.
         method: &'static str,
     },
     /// A schedule of something else.
-    #[error("the schedule was made for {made_for}, the recipe has {wanted}; make it again, or change path")]
+    #[error("the schedule was made for {made_for}, the recipe has {wanted}")]
     OtherSchedule {
         /// What the schedule says.
         made_for: String,
@@ -30,10 +32,10 @@ pub enum BuildError {
         wanted: String,
     },
     /// The network wants squares.
-    #[error("pictures of {0} are not square; set data.crop = \"centre\" and data.size")]
+    #[error("pictures of {0} are not square")]
     NotSquare(Shape),
     /// A preconditioned model without the spectrum of its images.
-    #[error("objective.parametrisation \"wiener\" needs spectrum.safetensors, which is missing; copy it from the run")]
+    #[error("objective.parametrisation \"wiener\" needs spectrum.safetensors, which is missing")]
     NoSpectrum,
     /// A path that cannot be preconditioned.
     #[error("{0}")]
@@ -53,6 +55,18 @@ pub enum BuildError {
     /// A network that does not fit the pictures.
     #[error("{0}")]
     Network(#[from] ConfigError),
+}
+
+impl Hint for BuildError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            BuildError::NeedsSchedule { .. } => "make the schedule, or give schedule.method \"even\"".into(),
+            BuildError::OtherSchedule { .. } => "make it again, or change path".into(),
+            BuildError::NotSquare(_) => "set data.crop = \"centre\" and data.size".into(),
+            BuildError::NoSpectrum => "copy it from the run".into(),
+            _ => return None,
+        })
+    }
 }
 
 impl Recipe {

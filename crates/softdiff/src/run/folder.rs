@@ -97,7 +97,8 @@ impl RunFolder {
     /// Reads the distribution of x_1.
     pub fn read_prior(&self) -> std::result::Result<Prior, PriorError> {
         let path = self.prior();
-        let fail = |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string() };
+        let fail =
+            |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string().into() };
         Prior::from_file(&read_up_to(self.fs.as_ref(), &path, LARGEST_PRIOR).map_err(fail)?, &path)
     }
 

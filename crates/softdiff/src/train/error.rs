@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// A batch that cannot be cut into equal parts.
-    #[error("a batch of {batch} cannot be cut into {parts} equal parts; choose train.accumulate to divide train.batch")]
+    #[error("a batch of {batch} cannot be cut into {parts} equal parts")]
     Parts {
         /// Images of a batch.
         batch: usize,
@@ -30,7 +30,7 @@ pub enum TrainError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// Images the network is not for.
-    #[error("the images are {images}, the network is for {network}; set data.size and data.channels, or the network")]
+    #[error("the images are {images}, the network is for {network}")]
     Shape {
         /// What the data set has.
         images: String,
@@ -86,8 +86,14 @@ impl From<ScoreError> for TrainError {
 
 impl Hint for TrainError {
     fn hint(&self) -> Option<Cow<'_, str>> {
-        let hint =
-            "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU";
-        matches!(self, TrainError::Engine(softdiff_engine::Error::Memory { .. })).then(|| hint.into())
+        Some(match self {
+            TrainError::Parts { .. } => "choose train.accumulate to divide train.batch".into(),
+            TrainError::Shape { .. } => "set data.size and data.channels, or the network".into(),
+            TrainError::Engine(softdiff_engine::Error::Memory { .. }) => {
+                "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU"
+                    .into()
+            }
+            _ => return None,
+        })
     }
 }

@@ -6,7 +6,8 @@ use crate::checkpoint::TrainingState;
 use crate::import::TrainingFile;
 use crate::model::{CheckpointChoice, Model};
 use softdiff_engine::optim::AdamConfig;
-use softdiff_engine::{Graph, ParamSpec, Params};
+use softdiff_engine::{Graph, Hint, ParamSpec, Params};
+use std::borrow::Cow;
 use std::error::Error;
 
 /// Differences that are listed.
@@ -14,22 +15,29 @@ const LISTED: usize = 5;
 
 /// Parameters that are not those of the recipe's network.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{count} of its parameters are not those of this recipe's network: {listed}; give train.from a model with the same [network]"
-)]
-struct Unlike {
+#[error("{count} of its parameters are not those of this recipe's network: {listed}")]
+pub(crate) struct Unlike {
     count: usize,
     listed: String,
 }
 
+impl Hint for Unlike {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some("give train.from a model with the same [network]".into())
+    }
+}
+
 /// An optimiser's state that the recipe cannot go on with.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "it brings Adam's state after {updates} updates, and train.cooldown counts updates from 0; set train.cooldown = 0, or import \
-     it again with --weights-only"
-)]
-struct Cooldown {
-    updates: u64,
+#[error("it brings Adam's state after {updates} updates, and train.cooldown counts updates from 0")]
+pub(crate) struct Cooldown {
+    pub(crate) updates: u64,
+}
+
+impl Hint for Cooldown {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some("set train.cooldown = 0, or import it again with --weights-only".into())
+    }
 }
 
 /// The state before the first step of a run that begins with the weights of `start`.

@@ -24,6 +24,7 @@ mod training;
 mod watcher;
 
 pub use error::TrainError;
+pub(crate) use from::{Cooldown, Unlike};
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};
 pub use score::{ScoreError, Scorer, SelectionCost};

@@ -4,7 +4,8 @@ use crate::corruption::{Corruption, CorruptionError, MapProgram, Shape};
 use crate::curve::Curve;
 use crate::objective::MomentVars;
 use crate::path::{LevelSchedule, Path, PathError};
-use softdiff_engine::{Graph, Result, Var};
+use softdiff_engine::{Graph, Hint, Result, Var};
+use std::borrow::Cow;
 
 /// Rows of the table that training uses.
 pub const TABLE_ROWS: usize = 1024;
@@ -15,11 +16,11 @@ pub const TABLE_LIMIT: usize = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// Fewer than two rows.
-    #[error("a table over time needs at least 2 rows, not {0}; {TABLE_ROWS} are usual")]
+    #[error("a table over time needs at least 2 rows, not {0}")]
     Rows(usize),
     /// Too large.
     #[error(
-        "a table of {rows} times needs {} MiB, more than {} MiB; give smaller images by data.size",
+        "a table of {rows} times needs {} MiB, more than {} MiB",
         bytes >> 20, TABLE_LIMIT >> 20
     )]
     TooLarge {
@@ -34,6 +35,16 @@ pub enum TableError {
     /// Maps of different kinds.
     #[error("{0}")]
     Corruption(#[from] CorruptionError),
+}
+
+impl Hint for TableError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            TableError::Rows(_) => format!("{TABLE_ROWS} are usual").into(),
+            TableError::TooLarge { .. } => "give smaller images by data.size".into(),
+            _ => return None,
+        })
+    }
 }
 
 /// The numbers of a path at equally spaced times, linear in between: C_t is exact at the rows. Hard masks are exact at all

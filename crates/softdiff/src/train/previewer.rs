@@ -7,7 +7,7 @@ use crate::checkpoint::TrainingState;
 use crate::image::{from_unit, grid};
 use crate::run::EventKind;
 use crate::sampler::SamplerError;
-use softdiff_engine::Device;
+use softdiff_engine::{Device, Hint};
 
 /// Makes the previews of a run.
 pub(super) struct Previewer<'a> {
@@ -28,7 +28,9 @@ impl<'a> Previewer<'a> {
         let images = match self.sampler.images(self.spec, state.averaged(), by, preview.images, from_unit) {
             Ok(images) => images,
             // Whether training goes on is decided by the guard; a preview must not end the run.
-            Err(error @ SamplerError::NotFinite { .. }) => return recorder.warn(format!("no preview: {error}")),
+            Err(error @ SamplerError::NotFinite { .. }) => {
+                return recorder.warn(format!("no preview: {}", error.in_full()));
+            }
             Err(error) => return Err(error.into()),
         };
         let shape = self.spec.path.shape();

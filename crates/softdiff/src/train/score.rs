@@ -7,7 +7,8 @@ use crate::metrics::{Distance, ImageSet, MetricError};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use serde::Serialize;
-use softdiff_engine::{Device, Params};
+use softdiff_engine::{Device, Hint, Params};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Directions of the sliced Wasserstein distance.
@@ -72,10 +73,10 @@ impl fmt::Display for SelectionCost {
 #[derive(Debug, thiserror::Error)]
 pub enum ScoreError {
     /// A metric that training does not measure.
-    #[error("checkpoint.metric {0:?} is not measured during training; give \"fid\" or \"sliced-wasserstein\"")]
+    #[error("checkpoint.metric {0:?} is not measured during training")]
     Unknown(String),
     /// FID without its network.
-    #[error("FID needs the Inception network; name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)")]
+    #[error("FID needs the Inception network")]
     NoNetwork,
     /// The Inception network.
     #[error("{0}")]
@@ -86,6 +87,16 @@ pub enum ScoreError {
     /// Measuring.
     #[error("{0}")]
     Metric(#[from] MetricError),
+}
+
+impl Hint for ScoreError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            ScoreError::Unknown(_) => "give \"fid\" or \"sliced-wasserstein\"".into(),
+            ScoreError::NoNetwork => "name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)".into(),
+            _ => return None,
+        })
+    }
 }
 
 impl<'a> Scorer<'a> {

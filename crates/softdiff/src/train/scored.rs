@@ -3,7 +3,7 @@
 use super::{CheckpointScore, PreparedRun, ScoreError, Scorer, SelectionCost, TrainError, Watcher};
 use crate::inception::{Extractor, Inception, Preset};
 use crate::run::{Event, StopSignal};
-use softdiff_engine::{Device, Params};
+use softdiff_engine::{Device, Hint, Params};
 use std::error::Error;
 use std::path::Path as FilePath;
 
@@ -28,7 +28,7 @@ pub(super) fn scorer<'a>(
             Ok(Some(scorer))
         }
         Err(error @ ScoreError::NoNetwork) => {
-            watcher.note(&format!("no best checkpoint will be kept: {error}"));
+            watcher.note(&format!("no best checkpoint will be kept: {}", error.in_full()));
             Ok(None)
         }
         Err(error) => Err(error.into()),

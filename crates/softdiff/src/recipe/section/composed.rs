@@ -6,6 +6,7 @@ use crate::curve::{Curve, Interpolation};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::TomlWriter;
 use crate::schedule::{Schedule, usual_candidates};
+use softdiff_engine::HintedMessage;
 use std::path::Path;
 
 /// The most parts.
@@ -52,19 +53,19 @@ impl CorruptionPart {
 
     fn build(&self, shape: Shape) -> Result<(Box<dyn Corruption>, Curve), CorruptionError> {
         let corruption = self.corruption.build(shape)?;
-        let fail = |problem: String| CorruptionError::PartLevels { name: corruption.name().to_owned(), problem };
+        let fail = |problem: HintedMessage| CorruptionError::PartLevels { name: corruption.name().to_owned(), problem };
         let levels = corruption.levels();
         let (knots, interpolation) = match &self.schedule {
             PartSchedule::Straight => (vec![levels.clean, levels.full], Interpolation::Linear),
             PartSchedule::Even { knots } => {
-                let knots = usual_candidates(&*corruption, *knots).map_err(|error| fail(error.to_string()))?;
+                let knots = usual_candidates(&*corruption, *knots).map_err(|error| fail(HintedMessage::of(error)))?;
                 (knots, Interpolation::Linear)
             }
             PartSchedule::File { file } => {
-                let schedule = Schedule::read(Path::new(file)).map_err(|error| fail(error.to_string()))?;
+                let schedule = Schedule::read(Path::new(file)).map_err(|error| fail(HintedMessage::of(error)))?;
                 if (&schedule.corruption, schedule.shape) != (&corruption.describe(), shape) {
                     let made = format!("{file} was made for {} of {}", schedule.corruption, schedule.shape);
-                    return Err(fail(format!("{made}, not for {} of {shape}", corruption.describe())));
+                    return Err(fail(format!("{made}, not for {} of {shape}", corruption.describe()).into()));
                 }
                 (schedule.knots, schedule.interpolation)
             }

@@ -8,16 +8,15 @@ use crate::run::RunError;
 use crate::sampler::SamplerError;
 use crate::schedule::ScheduleError;
 use crate::spectrum::SpectrumError;
+use softdiff_engine::Hint;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Why a recipe could not be made into a run.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     /// The folder holds a run of another recipe.
-    #[error(
-        "{} was begun with another recipe ({difference}); give another folder, or go on with `softdiff train --out {}` alone",
-        folder.display(), folder.display()
-    )]
+    #[error("{} was begun with another recipe ({difference})", folder.display())]
     OtherRecipe {
         /// The run's folder.
         folder: PathBuf,
@@ -25,16 +24,13 @@ pub enum PrepareError {
         difference: String,
     },
     /// The data set has changed since.
-    #[error(
-        "the images of {source_name} are not those the run was begun with; put the old ones back, go on with `softdiff train --out` alone (a run of \
-         an older version ignores EXIF orientation), or begin a new run"
-    )]
+    #[error("the images of {source_name} are not those the run was begun with")]
     OtherData {
         /// What the data set is called.
         source_name: String,
     },
     /// No images at all.
-    #[error("there are no images to train on; give at least one")]
+    #[error("there are no images to train on")]
     NoImages,
     /// A data set that cannot be read.
     #[error("{0}")]
@@ -60,4 +56,15 @@ pub enum PrepareError {
     /// The run's folder.
     #[error("{0}")]
     Run(#[from] RunError),
+}
+
+impl Hint for PrepareError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            PrepareError::OtherRecipe { folder, .. } => format!("give another folder, or go on with `softdiff train --out {}` alone", folder.display()).into(),
+            PrepareError::OtherData { .. } => "put the old ones back, go on with `softdiff train --out` alone (a run of an older version ignores EXIF orientation), or begin a new run".into(),
+            PrepareError::NoImages => "give at least one".into(),
+            _ => return None,
+        })
+    }
 }
