@@ -91,6 +91,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::UNetConfig;
     use std::path::Path;
 
     #[test]
@@ -99,6 +100,11 @@ mod tests {
         let (problem, hint) = explain(&error);
         assert_eq!(problem, "'ihdm' needs a model trained with objective.kind \"one-step\"");
         assert_eq!(hint.as_deref(), Some("use 'momentum' here"));
+        let error = UNetConfig { image_size: 30, ..UNetConfig::ncsnpp_cifar10() }.check().unwrap_err();
+        let error = TrainError::from(PrepareError::from(BuildError::from(error)));
+        assert_eq!(explain(&error).1.as_deref(), Some("use a multiple of 8 up to 8192"));
+        let error = TrainError::from(ScoreError::NoNetwork);
+        assert!(explain(&error).1.is_some_and(|hint| hint.contains("SOFTDIFF_INCEPTION")));
         let error = Cooldown { updates: 7 };
         let error = TrainError::From { place: "model".into(), source: error.into() };
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use super::{PrepareError, ScoreError, TableError};
 use crate::checkpoint::CheckpointError;
+use crate::hint::explain;
 use crate::recipe::RecipeError;
 use crate::run::{Diverged, RunError, Stopped};
 use crate::sampler::SamplerError;
@@ -93,6 +94,9 @@ impl Hint for TrainError {
                 "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU"
                     .into()
             }
+            // Boxed, they are no causes to look through.
+            TrainError::Prepare(error) => return explain(error.as_ref()).1.map(Cow::from),
+            TrainError::Score(error) => return explain(error.as_ref()).1.map(Cow::from),
             _ => return None,
         })
     }

@@ -61,8 +61,15 @@ pub enum PrepareError {
 impl Hint for PrepareError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            PrepareError::OtherRecipe { folder, .. } => format!("give another folder, or go on with `softdiff train --out {}` alone", folder.display()).into(),
-            PrepareError::OtherData { .. } => "put the old ones back, go on with `softdiff train --out` alone (a run of an older version ignores EXIF orientation), or begin a new run".into(),
+            PrepareError::OtherRecipe { folder, .. } => {
+                let folder = folder.display();
+                format!("give another folder, or go on with `softdiff train --out {folder}` alone").into()
+            }
+            PrepareError::OtherData { .. } => {
+                "put the old ones back, go on with `softdiff train --out` alone (a run of an older version ignores EXIF \
+                 orientation), or begin a new run"
+                    .into()
+            }
             PrepareError::NoImages => "give at least one".into(),
             _ => return None,
         })
