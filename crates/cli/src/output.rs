@@ -1,4 +1,4 @@
-//! What is printed: data on standard output, everything else on standard error, and no panic when nobody listens.
+//! What is printed: data on standard output, everything else on standard error, and no panic when the pipe is closed.
 //!
 //! The macros shadow those of the standard library, which panic when a pipe is closed.
 
@@ -50,7 +50,7 @@ pub fn is_verbose() -> bool {
     VERBOSITY.load(Ordering::Relaxed) == Verbosity::Verbose as u8
 }
 
-/// Writes data. A closed pipe ends the program in good order: whoever read it has enough.
+/// Writes data. A closed pipe ends the program without an error: the reader has enough.
 pub fn data(text: Arguments) {
     bytes(text.to_string().as_bytes());
 }

@@ -10,7 +10,7 @@ const ON_A_TERMINAL: Duration = Duration::from_millis(100);
 const ELSEWHERE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The progress of one task; may be told from several threads.
+/// The progress of one task; may be updated from several threads.
 pub struct Progress {
     task: &'static str,
     unit: &'static str,

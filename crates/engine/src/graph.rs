@@ -89,7 +89,7 @@ struct Tensor {
     leaf: Leaf,
 }
 
-/// A builder of operations. Methods that add an operation live beside that operation, in [`crate::op`].
+/// A builder of operations. Methods that add an operation are next to that operation, in [`crate::op`].
 #[derive(Default)]
 pub struct Graph {
     tensors: Vec<Tensor>,

@@ -227,7 +227,7 @@ fn neighbours(images: &Dataset, reference: &Dataset, nearest: &[Nearest]) -> Pic
     grid::compose(images.width(), images.height(), images.channels(), &pixels, order.len(), zoom)
 }
 
-/// The numbers for a reader; warnings go beside them, not among them.
+/// The numbers for a reader, then the warnings.
 fn show(evaluation: &Evaluation) {
     let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
     let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} pictures of") };

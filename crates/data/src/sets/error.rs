@@ -80,7 +80,7 @@ pub enum DataError {
     /// The set has no such part.
     #[error("{} has no {split} part", path.display())]
     NoSplit { path: PathBuf, split: &'static str },
-    /// One file is bad. The reason is part of the message, and so is no `source` to be told again.
+    /// One file is bad. The reason is part of the message, so it is no `source`.
     #[error("{file}: {reason}")]
     File { file: String, reason: Box<FileError> },
     /// Too many files are bad.

@@ -61,7 +61,7 @@ fn class_names(parts: &[Box<dyn Pictures>]) -> Vec<String> {
     most.map(|most| (0..=most).map(|label| label.to_string()).collect()).unwrap_or_default()
 }
 
-/// Pictures, with the labels of the file beside it if there is one.
+/// Pictures, with the labels of the file next to it if there is one.
 fn open(path: &Path, bytes: Vec<u8>) -> Result<Raw, DataError> {
     let mut raw = read_pictures(&bytes).map_err(|error| DataError::file(path.display().to_string(), error))?;
     raw.name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -22,7 +22,7 @@ const TEST: ([&str; 6], [&str; 6]) = (
     ["x_test", "X_test", "test_images", "images_test", "test_x", "test"],
     ["y_test", "Y_test", "test_labels", "labels_test", "test_y", "test_label"],
 );
-/// What `prepare` adds beside the arrays.
+/// What `prepare` adds to the arrays.
 const FACTS: &str = "dataset.json";
 
 /// Whether every entry of an archive is an array.

@@ -111,7 +111,7 @@ impl Source {
         self.opened.ignored
     }
 
-    /// Where the pictures come from, as written into an archive beside them; as trustworthy as the file.
+    /// Where the pictures come from, as written into the archive with them; as trustworthy as the file.
     pub fn origin(&self) -> Option<&serde_json::Value> {
         self.opened.origin.as_ref()
     }

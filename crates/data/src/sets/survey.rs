@@ -1,4 +1,4 @@
-//! Everything about a source that can be told without keeping its pictures: sizes, colours, duplicates, broken files.
+//! What can be said about a source without keeping its pictures in memory: sizes, colours, duplicates, broken files.
 
 use super::dataset::Sums;
 use super::{Exif, FileError, Skipped, Source, Statistics};

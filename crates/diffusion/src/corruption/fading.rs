@@ -56,7 +56,7 @@ impl Corruption for Unchanged {
     }
 }
 
-/// C = (1 - level) I: with noise beside it, the variance-preserving diffusions (level = 1 - alpha_t).
+/// C = (1 - level) I: with noise added, the variance-preserving diffusions (level = 1 - alpha_t).
 #[derive(Debug, Clone)]
 pub struct Fading {
     shape: Shape,

@@ -17,7 +17,7 @@ pub enum Embedding {
     Positional,
 }
 
-/// What the network is told of the time t.
+/// What the network is conditioned on, as a function of the time t.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TimeInput {
@@ -55,7 +55,7 @@ impl TimeInput {
 /// | `pyramid` | true | feed the downsampled image to every level ("progressive input, residual") |
 /// | `fir` | 1, 3, 3, 1 | smoothing filter of up- and downsampling; 0, 1, 1, 0 is averaging and repetition |
 /// | `unit_range` | true | images are in [0, 1] and the network maps them to [-1, 1] |
-/// | `time_input` | time | what the network is told of the time |
+/// | `time_input` | time | what the network is conditioned on |
 /// | `mask_channel` | false | one more channel goes in: what the corruption leaves of a white image, the mask of a masking |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

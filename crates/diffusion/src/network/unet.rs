@@ -94,7 +94,7 @@ fn center(b: &mut Builder, x: Var) -> Result<Var> {
 }
 
 impl UNetConfig {
-    /// What the network is told of the time.
+    /// What the network is conditioned on.
     pub fn condition_on_time(&self, graph: &mut Graph, t: Var) -> Result<Var> {
         match (self.time_input, self.embedding) {
             (TimeInput::Time, Embedding::Fourier { .. }) => Ok(t),

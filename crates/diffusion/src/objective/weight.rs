@@ -14,7 +14,7 @@ pub enum Weight {
     #[default]
     InverseVariance,
     /// 1/sigma^2 over the loss to expect at t, so that all times weigh the same. That loss depends on the images, see
-    /// [`super::expected_loss`]; whoever emits a step divides by it.
+    /// [`super::expected_loss`]; the training step divides by it.
     Balanced,
     /// 1/sigma^4: what the derivation gives (Eq. 9).
     InverseFourth,

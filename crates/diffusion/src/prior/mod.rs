@@ -121,7 +121,7 @@ pub enum Signal {
 pub struct Prior {
     /// The images.
     pub shape: Shape,
-    /// Deviation of the noise.
+    /// Standard deviation of the noise.
     pub sigma: f64,
     /// The path's centre, about which noise alone lies.
     pub centre: f64,

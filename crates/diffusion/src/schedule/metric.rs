@@ -56,7 +56,7 @@ impl TransportMetric {
         }
     }
 
-    /// Whether the triangle inequality holds, so that far pairs can be told without measuring them.
+    /// Whether the triangle inequality holds, so that far pairs are known without measuring them.
     pub fn obeys_triangle_inequality(&self) -> bool {
         !matches!(self, TransportMetric::Sinkhorn { .. } | TransportMetric::SinkhornDivergence { .. })
     }

@@ -22,7 +22,7 @@ pub struct Save {
 /// Writes checkpoints while training goes on.
 #[derive(Debug)]
 pub struct CheckpointWriter {
-    /// None once the thread was told to end.
+    /// None once the thread was asked to end.
     jobs: Option<Sender<Save>>,
     results: Receiver<Result<Saved>>,
     busy: bool,
@@ -37,7 +37,7 @@ impl CheckpointWriter {
         let work = move || {
             for Save { state, scores } in inbox {
                 let result = checkpoints.save(&state, &scores);
-                // The state goes before the answer: whoever waits for it may need the memory.
+                // The state is dropped before the answer is sent: the receiver may need the memory.
                 drop(state);
                 if outbox.send(result).is_err() {
                     return;

@@ -164,7 +164,7 @@ impl ExperimentResults {
         }
     }
 
-    /// The budget as it must stand beside every number.
+    /// The budget, stated with every number.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("data", self.data.join(", "))];
         if self.steps == 0 {

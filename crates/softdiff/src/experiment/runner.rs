@@ -45,7 +45,7 @@ pub struct ExperimentRunner<'a> {
     pub progress: TaskProgress<'a>,
 }
 
-/// Who runs an experiment: trains its models, draws its figures and is told how it goes.
+/// Who runs an experiment: trains its models, draws its figures and receives its progress.
 pub trait ExperimentHost {
     /// The host's own errors.
     type Error: From<ExperimentError>;

@@ -1,6 +1,6 @@
 //! An event file of TensorBoard: records of `Event` messages (tensorflow/core/util/event.proto).
 //!
-//! Steps are the run's. Moments are those of the run too, told from the beginnings of its sessions and the seconds trained
+//! Steps are the run's. Moments are those of the run too, computed from the beginnings of its sessions and the seconds trained
 //! in its checkpoints, so that writing the file again gives the same bytes.
 
 use super::History;

@@ -60,7 +60,7 @@ impl TrainingFile {
         write_safetensors(out, &all, &metadata)
     }
 
-    /// The state beside a file of imported weights, if there is one.
+    /// The state next to a file of imported weights, if there is one.
     pub fn beside(weights: &Path) -> Result<Option<TrainingFile>, TrainingFileError> {
         let path = TrainingFile::place(weights);
         if !weights.is_file() || !path.is_file() {

@@ -47,7 +47,7 @@ impl From<Memorisation> for Measured {
     }
 }
 
-/// How images were made, as `softdiff sample` writes it beside them into an `.npz`.
+/// How images were made, as `softdiff sample` writes it with them into an `.npz`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
     /// The model's name.

@@ -55,7 +55,7 @@ impl ImageSetInfo {
     }
 }
 
-/// Everything that decides the numbers beside the generated pictures themselves.
+/// Everything that decides the numbers besides the generated images themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
     /// The generated pictures.

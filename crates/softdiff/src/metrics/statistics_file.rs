@@ -15,7 +15,7 @@ use std::path::Path;
 /// The most that one array may have: features of 8192.
 const MAX_ARRAY: u64 = 8 * 8192 * 8192 + 4096;
 const RULES: Rules = Rules { max_entries: 64, deflated: true };
-/// The note beside the arrays.
+/// The note stored with the arrays.
 const NOTE: &str = "statistics.json";
 
 /// How statistics were made.

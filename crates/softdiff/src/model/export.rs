@@ -61,7 +61,7 @@ impl Model {
             files.insert(name.to_owned(), entry);
             Ok(())
         };
-        // Where the data lay is nobody else's business.
+        // The location of the data is private.
         let mut recipe = self.recipe.clone();
         if let Some(name) = Path::new(&recipe.data.source).file_name() {
             recipe.data.source = name.to_string_lossy().into_owned();

@@ -39,7 +39,7 @@ pub struct Model {
     pub network: Arc<dyn Network>,
     /// How its output is read.
     pub prediction: Prediction,
-    /// What it is told besides the image.
+    /// What it is conditioned on besides the image.
     pub condition: Condition,
     /// Its weights.
     pub params: Params<f32>,

@@ -17,7 +17,7 @@ use softdiff_engine::{Hint, Params};
 pub const POSTHOC_WIDEST: f64 = 0.28;
 /// Profiles that differ by more, relative to the one wanted, are refused.
 const FARTHEST: f64 = 0.25;
-/// Added to the unit diagonal of A: combinations that cancel each other help nobody.
+/// Added to the unit diagonal of A: combinations whose terms cancel are of no use.
 const RIDGE: f64 = 1e-9;
 
 /// An exponential average of the weights up to a step; raw weights have decay 0.

@@ -349,7 +349,7 @@ impl<'a> Reader<'a> {
         chosen
     }
 
-    /// Refuses keys that have no meaning beside the choice made; `owners` says with which choice each has one.
+    /// Refuses keys that have no meaning with the choice made; `owners` says with which choice each has one.
     pub fn refuse(&self, choice: &str, owners: &[(&'static str, &str)]) {
         for (key, owner) in owners {
             if self.asked.borrow().contains(key) || !self.has(key) {
@@ -363,7 +363,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Refuses keys that were not asked for.
     pub fn finish(&self) {
         let asked = self.asked.borrow();
         for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {

@@ -123,7 +123,7 @@ pub(super) fn schedule_section(
     Ok(Section { title: "The schedule".into(), blocks })
 }
 
-/// What the prior starts from, beside what it stands for.
+/// Samples of the prior next to the corrupted images they stand for.
 pub(super) fn prior_section(model: &Model, dataset: &Dataset) -> Result<Section, ReportError> {
     let path = &model.path;
     let last = dataset.len().saturating_sub(MEASURED);

@@ -15,7 +15,7 @@ use softdiff_engine::Device;
 const GRID: usize = 64;
 /// Images in a row.
 const ROW: usize = 8;
-/// Samplers beside the recipe's own, and those whose quality is measured.
+/// Samplers besides the recipe's own, and those whose quality is measured.
 const SAMPLERS: [&str; 5] = ["naive", "momentum", "churn-rate", "multistep", "heun"];
 const MEASURED_SAMPLERS: [&str; 2] = ["naive", "momentum"];
 const STEPS: [usize; 4] = [4, 8, 16, 32];

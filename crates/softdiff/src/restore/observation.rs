@@ -5,7 +5,7 @@ use crate::corruption::{Corruption, Decolourisation, Grey, LinearMap, Shape};
 use crate::linalg::Matrix;
 use crate::path::Path;
 
-/// Deviation of the rounding to 8 bits, for values in [0, 1]: the least noise that a picture has.
+/// Standard deviation of the rounding to 8 bits, for values in [0, 1]: the least noise that a picture has.
 pub const QUANTISATION: f64 = 1.0 / 255.0 / 3.464_101_615_137_754_6;
 
 /// A [misfit](Observation::misfit) above this means that the map, its level, its boundary or the noise is not the picture's.

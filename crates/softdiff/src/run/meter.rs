@@ -16,7 +16,7 @@ pub struct Meter {
 impl Meter {
     /// Adds an applied step: the batch's loss and gradient norm, and each image's loss beside its time in [0, 1].
     ///
-    /// `bins` equal bins of time are told apart; another number than before begins them anew.
+    /// `bins` equal bins of time; another number than before begins them anew.
     pub fn add(&mut self, loss: f64, norm: f64, bins: usize, images: impl IntoIterator<Item = (f32, f32)>) {
         self.steps += 1;
         self.loss += loss;

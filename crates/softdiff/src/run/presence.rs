@@ -1,4 +1,4 @@
-//! Whether a run is being written right now, told without touching it: taking its lock to see would refuse a writer.
+//! Whether a run is being written right now, without touching it: taking its lock to see would refuse a writer.
 
 use super::fs::read_up_to;
 use super::{Holder, RunFolder};
@@ -18,7 +18,7 @@ pub enum Presence {
     Dead,
     /// It is at work.
     Alive,
-    /// It cannot be told: another machine, or a system without /proc.
+    /// Not known: another machine, or a system without /proc.
     Unknown,
 }
 

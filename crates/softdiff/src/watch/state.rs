@@ -4,7 +4,7 @@ use crate::run::Presence;
 use serde::Serialize;
 use std::fmt;
 
-/// What a run is doing, as far as it can be told from outside.
+/// What a run is doing, as far as it is known from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "snake_case")]
 pub enum RunState {
@@ -18,7 +18,7 @@ pub enum RunState {
     Stopped(String),
     /// Its process ended without a word.
     Interrupted,
-    /// A process of another machine had it last; whether it still runs cannot be told from here.
+    /// A process of another machine had it last; whether it still runs is not known here.
     Elsewhere,
 }
 

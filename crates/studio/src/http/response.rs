@@ -118,7 +118,7 @@ impl HttpResponse {
         self
     }
 
-    /// Writes it; whoever asked may have left.
+    /// Writes it; the client may have left.
     pub fn write(&self, to: &mut dyn Write) -> std::io::Result<()> {
         let mut head = format!(
             "HTTP/1.1 {}\r\ncontent-type: {}{}\r\ncontent-length: {}\r\nconnection: close\r\n\

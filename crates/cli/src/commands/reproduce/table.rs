@@ -110,7 +110,7 @@ pub fn markdown(experiment: &Experiment, results: &ExperimentResults) -> String 
     text
 }
 
-/// Every number with its whole budget beside it.
+/// Every number with its whole budget.
 pub fn csv(results: &ExperimentResults) -> String {
     let quoted = |cell: &str| {
         if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
