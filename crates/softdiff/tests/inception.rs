@@ -1,5 +1,6 @@
 //! The FID network against the features of pytorch-fid and torch-fidelity.
 
+#[path = "../../diffusion/tests/common/mod.rs"]
 mod common;
 
 use softdiff::data::Source;

@@ -1,5 +1,6 @@
 //! Metrics of features against pytorch-fid and torch-fidelity.
 
+#[path = "../../diffusion/tests/common/mod.rs"]
 mod common;
 
 use serde_json::Value;

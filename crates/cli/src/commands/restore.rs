@@ -48,7 +48,7 @@ pub struct Restore {
     index: usize,
     #[command(flatten)]
     task: task::TaskFlags,
-    /// Degrade the picture first, as told, and compare with it afterwards.
+    /// Degrade the picture first, as the other flags say, and compare with it afterwards.
     #[arg(long)]
     degrade: bool,
     /// The undegraded picture, to compare with.

@@ -40,7 +40,8 @@ impl Model {
             (Embedding::Fourier { .. }, _) => Condition::LogSigma,
             (Embedding::Positional, Some(levels)) => Condition::NoiseIndex { levels: levels.count },
             (Embedding::Positional, None) => {
-                let problem = "its network is told the index of a noise level, and the file has none; import the checkpoint again";
+                let problem =
+                    "its network is conditioned on the index of a noise level, and the file has no noise levels";
                 return Err(fail(problem.into()));
             }
         };

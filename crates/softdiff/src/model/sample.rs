@@ -15,7 +15,7 @@ pub struct SampleRequest<'a> {
     model: &'a Model,
     seeds: Vec<u64>,
     section: SampleSection,
-    own: Option<Box<dyn Sampler>>,
+    custom: Option<Box<dyn Sampler>>,
     device: DeviceChoice,
     batch: Option<usize>,
 }
@@ -30,7 +30,7 @@ impl Model {
     /// ```
     pub fn sample(&self, seeds: impl IntoIterator<Item = u64>) -> SampleRequest<'_> {
         let (section, device) = (self.recipe.sample.clone(), DeviceChoice::default());
-        SampleRequest { model: self, seeds: seeds.into_iter().collect(), section, own: None, device, batch: None }
+        SampleRequest { model: self, seeds: seeds.into_iter().collect(), section, custom: None, device, batch: None }
     }
 }
 
@@ -43,7 +43,7 @@ impl SampleRequest<'_> {
 
     /// A custom sampler.
     pub fn custom_sampler(mut self, sampler: Box<dyn Sampler>) -> Self {
-        self.own = Some(sampler);
+        self.custom = Some(sampler);
         self
     }
 
@@ -68,11 +68,13 @@ impl SampleRequest<'_> {
     /// The images as numbers, one after the other (NHWC), in the range of the data but not cut off to it.
     pub fn values(&self) -> Result<Vec<f64>, SamplerError> {
         let device = self.device.open()?;
-        let named = match self.own {
+        let named = match self.custom {
             Some(_) => None,
             None => Some(self.section.build()?),
         };
-        let Some(sampler) = self.own.as_deref().or(named.as_deref()) else { unreachable!("one of the two is there") };
+        let Some(sampler) = self.custom.as_deref().or(named.as_deref()) else {
+            unreachable!("one of the two is there")
+        };
         let sampling = self.section.sampling(&self.model.path)?;
         let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, self.seeds.len().max(1));
         let generation = self.model.generation(sampler, &sampling, batch);

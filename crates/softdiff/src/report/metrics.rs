@@ -125,7 +125,7 @@ fn results(group: &[&Evaluation]) -> PageBlock {
         let made = one.made.as_ref();
         let text = |of: &dyn Fn(&Made) -> String| made.map_or(String::new(), of);
         let mut cells = vec![
-            made.map_or_else(|| format!("not told ({})", one.protocol.images.source), |made| made.sampler.clone()),
+            made.map_or_else(|| format!("not stated ({})", one.protocol.images.source), |made| made.sampler.clone()),
             text(&|made| made.steps.to_string()),
             text(&|made| made.evaluations.to_string()),
         ];

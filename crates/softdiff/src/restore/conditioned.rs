@@ -43,9 +43,9 @@ impl Denoiser for Conditioned<'_> {
             return Err(SamplerError::Size { what: "the denoiser's answer", found: x0_hat.len(), expected: xt.len() });
         }
         let moment = self.path.at(t)?;
-        let told = (self.observation.sigma() / moment.sigma).powi(2);
+        let weight = (self.observation.sigma() / moment.sigma).powi(2);
         let system =
-            System { observation: self.observation, root: self.spread.root(), told: Some((&moment.map, told)) };
+            System { observation: self.observation, root: self.spread.root(), path_term: Some((&moment.map, weight)) };
         x0_hat.par_chunks_exact_mut(size).try_for_each(|image| -> Result<()> {
             let shift = system.solve(image, self.observation.values())?;
             image.iter_mut().zip(shift).for_each(|(x, d)| *x += d);

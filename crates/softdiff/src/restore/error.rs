@@ -30,10 +30,10 @@ pub enum RestoreError {
     #[error("{name} leaves all or nothing to be filled in")]
     Mask { name: String },
     /// Nothing to estimate from.
-    #[error("{what} cannot be told from this picture")]
+    #[error("{what} cannot be estimated from this image")]
     NoEstimate { what: &'static str, remedy: &'static str },
     /// Motion of unknown length.
-    #[error("the length of the motion cannot be told")]
+    #[error("the length of the motion cannot be estimated")]
     NoMotion,
     /// An image to be degraded by an unknown amount.
     #[error("how much to degrade?")]

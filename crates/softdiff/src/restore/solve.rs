@@ -10,15 +10,15 @@ const MOST_STEPS: usize = 200;
 
 type Result<T> = std::result::Result<T, CorruptionError>;
 
-/// `(S^-1 + told C^T C / s^2 + A^T A / s^2) d = A^T (y - A x) / s^2`, times s^2 and for `d = R u` with `S = R R`, which
-/// takes fewer steps: `(s^2 + R (told C^T C + A^T A) R) u = R A^T (y - A x)`.
+/// `(S^-1 + w C^T C / s^2 + A^T A / s^2) d = A^T (y - A x) / s^2`, times s^2 and for `d = R u` with `S = R R`, which
+/// takes fewer steps: `(s^2 + R (w C^T C + A^T A) R) u = R A^T (y - A x)`.
 pub(super) struct System<'a> {
     /// A and s.
     pub observation: &'a Observation,
     /// R, symmetric.
     pub root: &'a LinearMap,
-    /// C with its weight, where something else was seen too.
-    pub told: Option<(&'a LinearMap, f64)>,
+    /// C_t with its weight w, where x_t is an observation too.
+    pub path_term: Option<(&'a LinearMap, f64)>,
 }
 
 impl System<'_> {
@@ -26,9 +26,9 @@ impl System<'_> {
         let (shape, map) = (self.observation.shape(), self.observation.map());
         let d = self.root.apply(shape, u)?;
         let mut sum = map.adjoint(shape, &map.apply(shape, &d)?)?;
-        if let Some((corruption, weight)) = self.told {
-            let told = corruption.adjoint(shape, &corruption.apply(shape, &d)?)?;
-            sum.iter_mut().zip(&told).for_each(|(sum, told)| *sum += weight * told);
+        if let Some((corruption, weight)) = self.path_term {
+            let seen = corruption.adjoint(shape, &corruption.apply(shape, &d)?)?;
+            sum.iter_mut().zip(&seen).for_each(|(sum, seen)| *sum += weight * seen);
         }
         let mut out = self.root.apply(shape, &sum)?;
         let flat = self.observation.sigma().powi(2);

@@ -85,7 +85,7 @@ impl ImageCovariance {
         x.iter_mut().for_each(|x| *x += level);
         // The drawn image is seen with noise of its own.
         let noisy: Vec<f64> = observation.values().iter().map(|y| y + observation.sigma() * stream.normal()).collect();
-        let shift = System { observation, root: &self.root, told: None }.solve(&x, &noisy)?;
+        let shift = System { observation, root: &self.root, path_term: None }.solve(&x, &noisy)?;
         x.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
         Ok(x)
     }

@@ -32,8 +32,8 @@ impl Evaluate {
         let x = g.input("x", [batch, size, size, channels])?;
         let t = g.input("t", [batch])?;
         let sigma = g.input("sigma", [batch, 1, 1, 1])?;
-        let told = config.condition_on_time(&mut g, t)?;
-        let net = unet(&mut g, &config, x, told, false)?;
+        let condition = config.condition_on_time(&mut g, t)?;
+        let net = unet(&mut g, &config, x, condition, false)?;
         let residual = g.mul(net.output, sigma)?;
         let clean = g.add(residual, x)?;
         let host = Params::<f32>::initialise(&g, 0);
