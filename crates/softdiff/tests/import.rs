@@ -3,8 +3,7 @@
 
 use safetensors::SafeTensors;
 use serde_json::Value;
-use softdiff::engine::Precision;
-use softdiff::engine::{Device, Params};
+use softdiff::engine::{Device, Hint, Params, Precision};
 use softdiff::import::score_sde::{NoiseLevels, OfficialTensor};
 use softdiff::import::{ScoreSdeCheckpoint, write_safetensors};
 use softdiff::model::Model;
@@ -168,7 +167,7 @@ fn a_positional_ve_network_is_told_the_index_of_the_noise_level_as_officially() 
     // Without its noise levels the index is not known.
     write(&[("network", network.clone())]);
     let Err(refused) = Model::open(&file, None) else { panic!() };
-    assert!(refused.to_string().contains("import the checkpoint again"), "{refused}");
+    assert!(refused.in_full().contains("import the checkpoint again"), "{refused}");
     let levels = NoiseLevels { count: 1000, largest: 90.0, smallest: 0.01 };
     write(&[("network", network), ("noise_levels", serde_json::to_string(&levels).unwrap())]);
     let model = Model::open(&file, None).unwrap();

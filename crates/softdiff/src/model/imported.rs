@@ -39,11 +39,7 @@ impl Model {
         let condition = match (&network.embedding, levels) {
             (Embedding::Fourier { .. }, _) => Condition::LogSigma,
             (Embedding::Positional, Some(levels)) => Condition::NoiseIndex { levels: levels.count },
-            (Embedding::Positional, None) => {
-                let problem =
-                    "its network is conditioned on the index of a noise level, and the file has no noise levels";
-                return Err(fail(problem.into()));
-            }
+            (Embedding::Positional, None) => return Err(ModelError::NoNoiseLevels(file.into())),
         };
         let mut params = Params::zeros(&network.graph(1)?.0);
         params.read_safetensors(&bytes).map_err(|error| fail(error.in_full()))?;

@@ -67,6 +67,9 @@ pub enum ModelError {
         /// What is wrong.
         problem: String,
     },
+    /// Imported weights of a network that is conditioned on the index of a noise level, without the noise levels.
+    #[error("{}: its network is conditioned on the index of a noise level, and the file has no noise levels", .0.display())]
+    NoNoiseLevels(PathBuf),
     /// A run without checkpoints.
     #[error("{} has no checkpoint yet", .0.display())]
     NoCheckpoint(PathBuf),
@@ -167,6 +170,7 @@ impl Hint for ModelError {
         Some(match self {
             ModelError::NoModel(..) => "give a run's folder, one of its checkpoints, or an exported model".into(),
             ModelError::Imported { .. } => "give a run's folder, an exported model, or what softdiff import wrote".into(),
+            ModelError::NoNoiseLevels(..) => "import the checkpoint again (softdiff import)".into(),
             ModelError::NoCheckpoint(..) => "let it train up to one (checkpoint.every)".into(),
             ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
