@@ -89,7 +89,7 @@ fn prepare_writes_pictures_of_one_size_that_can_be_inspected() {
     let run = softdiff(&arguments);
     assert!(run.status.success(), "{}", text(&run.stderr));
     assert!(run.stdout.is_empty());
-    assert!(text(&run.stderr).contains("4 pictures of 2 x 2 x 3, fnv1a64:"), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("4 pictures of 2 x 2 x 3, blake3:"), "{}", text(&run.stderr));
     let first = fs::read(&out).unwrap();
     let again = softdiff(&arguments);
     assert_eq!(again.status.code(), Some(1));

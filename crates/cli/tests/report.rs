@@ -84,7 +84,7 @@ fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
     let tables = scratch.path("tables");
     done(&["export", &run, "--csv", &tables]);
     let table = String::from_utf8(bytes(format!("{tables}/metrics.csv"))).unwrap();
-    assert!(table.lines().count() == 4 && table.contains(",heun,4,7,8,0..=7,8,ema-0.9,fnv1a64:"), "{table}");
+    assert!(table.lines().count() == 4 && table.contains(",heun,4,7,8,0..=7,8,ema-0.9,blake3:"), "{table}");
     let nowhere = ["eval", &images, "--metrics", "sliced-wasserstein", "--run", &tables];
     let failed = softdiff(&[&nowhere[..], &against].concat());
     let said = text(&failed.stderr);

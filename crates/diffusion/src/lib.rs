@@ -13,7 +13,7 @@
 //! | [`prior`] | the distribution at t = 1, where sampling starts |
 //! | [`sampler`] | Algorithms 1 and 2 and the samplers to compare them with |
 //!
-//! [`linalg`], [`random`] and [`spectrum`] are what these are computed with. Nothing here reads a data set, writes a
+//! [`linalg`] and [`spectrum`] are what these are computed with. Nothing here reads a data set, writes a
 //! run or knows a recipe; that is the `softdiff` crate, built on this one.
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,6 @@ pub mod noise;
 pub mod objective;
 pub mod path;
 pub mod prior;
-pub mod random;
 pub mod sampler;
 pub mod schedule;
 pub mod spectrum;

@@ -345,7 +345,7 @@ fn check_time(t: f64) -> Result<f64, PathError> {
 mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary, ErasureOrder, Masking};
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     const SHAPE: Shape = Shape { height: 6, width: 6, channels: 2 };
 

@@ -177,7 +177,7 @@ fn channel_axes(shape: Shape, images: &[f64]) -> Result<Matrix, CorruptionError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     const SHAPE: Shape = Shape { height: 6, width: 6, channels: 3 };
 

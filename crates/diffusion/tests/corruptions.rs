@@ -5,7 +5,7 @@ mod common;
 use softdiff_diffusion::corruption::*;
 use softdiff_diffusion::curve::{Curve, Interpolation};
 use softdiff_diffusion::linalg::Matrix;
-use softdiff_diffusion::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 const SMALL: Shape = Shape { height: 8, width: 7, channels: 3 };
 

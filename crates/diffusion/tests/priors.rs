@@ -10,8 +10,8 @@ use softdiff_diffusion::curve::Interpolation;
 use softdiff_diffusion::linalg::{Matrix, SymmetricEigen};
 use softdiff_diffusion::path::Path;
 use softdiff_diffusion::prior::{Mixture, Prior, PriorError, Signal};
-use softdiff_diffusion::random::RandomStream;
 use softdiff_engine::pixels::to_unit;
+use softdiff_engine::rng::RandomStream;
 
 fn path_of(corruption: Box<dyn Corruption>) -> Path {
     let full = corruption.levels().full;

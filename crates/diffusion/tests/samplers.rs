@@ -6,9 +6,9 @@ use softdiff_diffusion::linalg::Matrix;
 use softdiff_diffusion::noise::{Alpha, Noise};
 use softdiff_diffusion::path::{LevelSchedule, Moment, Path};
 use softdiff_diffusion::prior::Prior;
-use softdiff_diffusion::random::RandomStream;
 use softdiff_diffusion::sampler::*;
 use softdiff_engine::Hint;
+use softdiff_engine::rng::RandomStream;
 
 /// Every sampler that works on any linear path, with its usual options.
 fn general() -> Vec<Box<dyn Sampler>> {

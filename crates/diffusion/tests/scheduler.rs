@@ -3,13 +3,14 @@
 mod common;
 
 use common::{CIFAR, golden, golden_json, numbers, pictures_of_the_transport_goldens, tensor};
-use softdiff_diffusion::corruption::{Blur, Boundary, Corruption, Shape};
-use softdiff_diffusion::curve::Interpolation;
+use softdiff_diffusion::corruption::{Blur, Boundary, Composed, Corruption, Shape};
+use softdiff_diffusion::curve::{Curve, Interpolation};
 use softdiff_diffusion::linalg::Matrix;
 use softdiff_diffusion::noise::Noise;
 use softdiff_diffusion::path::{LevelSchedule, Path};
 use softdiff_diffusion::schedule::*;
 use softdiff_engine::Hint;
+use softdiff_engine::hash::ContentHash;
 use softdiff_engine::pixels::{from_unit, to_unit};
 
 fn golden_distances() -> Matrix {
@@ -104,7 +105,7 @@ fn a_schedule_records_its_origin_and_survives_its_file() {
     let Method::ShortestPath { max_hop, .. } = schedule.method else { panic!("{:?}", schedule.method) };
     assert!(schedule.hops.iter().all(|&hop| hop <= max_hop));
     assert_eq!(schedule.corruption, blur.describe());
-    assert!(schedule.data.hash.starts_with("fnv1a64:") && schedule.data.available == 128);
+    assert!(schedule.data.hash.starts_with("blake3:") && schedule.data.available == 128);
     let spread = schedule.spread.as_ref().unwrap();
     assert_eq!((spread.seeds.len(), spread.deviation.len()), (5, 12));
     let path = std::env::temp_dir().join(format!("softdiff-schedule-{}.json", std::process::id()));
@@ -117,6 +118,26 @@ fn a_schedule_records_its_origin_and_survives_its_file() {
 }
 
 #[test]
+fn a_schedule_is_for_its_own_corruption_also_where_an_older_version_hashed_it() {
+    let (shape, pictures) = small_pictures();
+    let part = |strength| Box::new(Blur::new(shape, Boundary::Zero, strength).unwrap()) as Box<dyn Corruption>;
+    let composed = |strength| {
+        let levels = Curve::uniform(vec![0.01, strength], Interpolation::Linear).unwrap();
+        Composed::new(vec![(part(strength), levels.clone()), (part(strength), levels)]).unwrap()
+    };
+    let usual = request(TransportMetric::Paired, Method::EqualArcLength);
+    let request = Request { candidates: vec![0.0, 0.5, 1.0], knots: 3, ..usual };
+    let mut schedule = plan(&composed(2.0), &pictures, &request, &|_, _| {}).unwrap();
+    assert!(schedule.is_for(&composed(2.0)) && !schedule.is_for(&composed(3.0)));
+    let hash = &schedule.corruption[schedule.corruption.find("blake3:").unwrap()..][..39].to_owned();
+    let before = schedule.corruption.clone();
+    schedule.corruption = before.replace(hash, "fnv1a64:0123456789abcdef");
+    assert!(schedule.is_for(&composed(2.0)) && !schedule.is_for(&*part(2.0)));
+    schedule.corruption = before.replace(hash, "blake3:0123456789abcdef0123456789abcdef");
+    assert!(!schedule.is_for(&composed(2.0)));
+}
+
+#[test]
 fn the_schedule_of_bytes_is_that_of_their_values_and_has_the_same_hash() {
     let (shape, pictures) = small_pictures();
     let blur = Blur::new(shape, Boundary::Zero, 5.0).unwrap();
@@ -124,7 +145,7 @@ fn the_schedule_of_bytes_is_that_of_their_values_and_has_the_same_hash() {
     let schedule = plan(&blur, &bytes, &wanted, &|_, _| {}).unwrap();
     let values = to_unit(&bytes);
     assert_eq!(schedule, plan(&blur, &values, &wanted, &|_, _| {}).unwrap());
-    assert_eq!(schedule.data.hash, softdiff_engine::hash::to_text(softdiff_engine::hash::of_values(values)));
+    assert_eq!(schedule.data.hash, ContentHash::of_values(values).to_string());
 }
 
 #[test]
@@ -240,7 +261,7 @@ fn levels_and_noise_chosen_together_have_just_the_knots_asked_for_and_nearly_eve
     // Each hop is what the images and their noise move, images and noise being the same at both ends.
     let images = 48.0;
     let chosen: Vec<f64> = {
-        let mut order = softdiff_diffusion::random::RandomStream::new(7, "images of a schedule").permutation(128);
+        let mut order = softdiff_engine::rng::RandomStream::new(7, "images of a schedule").permutation(128);
         order.truncate(48);
         order.sort_unstable();
         order.iter().flat_map(|&i| pictures[i * shape.len()..(i + 1) * shape.len()].to_vec()).collect()

@@ -168,7 +168,7 @@ fn cases_that_other_libraries_gave_up_after_forty_thousand_iterations_converge()
 
 #[test]
 fn gaussian_samples_lie_at_the_closed_form_within_two_percent() {
-    use softdiff_diffusion::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
     let mut stream = RandomStream::new(1, "gaussians");
     let n = 4000;
     let x = Matrix::from_fn(n, 3, |_, _| stream.normal());

@@ -4,6 +4,10 @@
 //! use only correctly rounded single operations (no fused multiply-add, no library calls), so that another backend can
 //! reproduce them bit for bit.
 
+mod random_stream;
+
+pub use random_stream::RandomStream;
+
 const MULTIPLIER: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
@@ -21,7 +25,7 @@ pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// One stream of random numbers: indexed by element, never advanced.
+/// One stream of random numbers, indexed by element: what runs on every device. [`RandomStream`] draws from one in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The run's seed.

@@ -88,7 +88,7 @@ pub use softdiff_engine as engine;
 #[doc(hidden)]
 pub use softdiff_data::archive;
 #[doc(hidden)]
-pub use softdiff_diffusion::{linalg, random, spectrum};
+pub use softdiff_diffusion::{linalg, spectrum};
 #[doc(hidden)]
 pub use softdiff_engine::hash;
 

@@ -22,7 +22,7 @@ fn network() -> Option<PathBuf> {
 fn features_equal_those_of_pytorch_fid_and_torch_fidelity() {
     let Some(path) = network() else { return };
     let network = Inception::read(&path).unwrap();
-    assert!(network.is_published(), "{:x}", network.hash());
+    assert!(network.is_published(), "{}", network.hash());
     let device = Device::open(&std::env::var("SOFTDIFF_DEVICE").unwrap_or("cpu".into())).unwrap();
     let pictures = Source::open(&common::golden("../../../diffusion/tests/golden/cifar10-test-256.bin")).unwrap();
     let pictures = pictures.load(&Default::default(), &|_, _| {}).unwrap();

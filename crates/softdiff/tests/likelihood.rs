@@ -2,6 +2,7 @@
 
 use softdiff::corruption::{HeatDissipation, Shape};
 use softdiff::curve::Interpolation;
+use softdiff::engine::rng::RandomStream;
 use softdiff::linalg::{Cholesky, Matrix};
 use softdiff::model::{LikelihoodOptions, Model, dequantised};
 use softdiff::network::UNetConfig;
@@ -9,7 +10,6 @@ use softdiff::noise::Alpha;
 use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::{Prior, Signal};
-use softdiff::random::RandomStream;
 use softdiff::recipe::{Recipe, Weights};
 use softdiff::sampler::{GaussianPart, Oracle};
 use std::f64::consts::{LN_2, TAU};

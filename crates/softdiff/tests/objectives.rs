@@ -5,6 +5,7 @@ use softdiff::corruption::{
 };
 use softdiff::curve::{Curve, Interpolation};
 use softdiff::engine::cpu::CpuExecutor;
+use softdiff::engine::rng::RandomStream;
 use softdiff::engine::{Graph, Init, Params, Plan};
 use softdiff::hint::Hint;
 use softdiff::linalg::{Cholesky, Matrix};
@@ -12,7 +13,6 @@ use softdiff::noise::Alpha;
 use softdiff::noise::Noise as PathNoise;
 use softdiff::objective::*;
 use softdiff::path::{LevelSchedule, Path};
-use softdiff::random::RandomStream;
 use softdiff::sampler::{Denoiser, GaussianPart, Oracle};
 use softdiff::train::{PathTable, StepLoss, StepNoise, StepSpec};
 

@@ -7,13 +7,13 @@
 
 use softdiff::corruption::{Custom, LinearMap};
 use softdiff::curve::Curve;
+use softdiff::engine::rng::RandomStream;
 use softdiff::engine::{Graph, Init, Result, Var};
 use softdiff::image::{from_unit, png};
 use softdiff::linalg::Matrix;
 use softdiff::noise::{Alpha, Noise};
 use softdiff::path::LevelSchedule;
 use softdiff::prior::Prior;
-use softdiff::random::RandomStream;
 use softdiff::sampler::{
     DormandPrince, GaussianPart, Options, Oracle, PredictorCorrector, ReverseDiffusion, SAMPLERS, Sampler, Tolerance,
     by_name,

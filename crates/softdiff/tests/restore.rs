@@ -2,11 +2,11 @@
 
 use softdiff::corruption::{Blur, Boundary, Corruption, LinearMap, Shape, cosine_basis};
 use softdiff::curve::Interpolation;
+use softdiff::engine::rng::RandomStream;
 use softdiff::linalg::{Cholesky, Matrix};
 use softdiff::noise::Alpha;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
-use softdiff::random::RandomStream;
 use softdiff::restore::{
     Conditioned, ImageCovariance, Observation, PathEntry, PathMatch, PosteriorSampler, blur_deviation, noise_deviation,
 };

@@ -7,9 +7,9 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use softdiff::corruption::{Corruption, Shape};
 use softdiff::curve::Interpolation;
+use softdiff::engine::rng::RandomStream;
 use softdiff::image::{from_unit, grid, to_unit};
 use softdiff::path::{LevelSchedule, Path as DiffusionPath};
-use softdiff::random::RandomStream;
 use softdiff::schedule::{Schedule, Timing, usual_candidates};
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ fn path(corruption: Box<dyn Corruption>, schedule: Option<&std::path::Path>) -> 
         return Ok(DiffusionPath::two_stage(corruption, knots, Interpolation::Linear)?);
     };
     let schedule = Schedule::read(file)?;
-    if schedule.corruption != corruption.describe() {
+    if !schedule.is_for(&*corruption) {
         let made = format!("{} was made for {}", file.display(), schedule.corruption);
         return Err(Failure::new(format!("{made}, not for {}", corruption.describe()))
             .hint("give the flags it was made with, or no schedule"));

@@ -2,7 +2,7 @@
 
 use super::Skipped;
 use rayon::prelude::*;
-use softdiff_engine::hash;
+use softdiff_engine::hash::{self, ContentHash};
 use std::sync::Arc;
 
 /// Decoded pictures, 8 bits, one after the other: NHWC.
@@ -15,7 +15,7 @@ pub struct Dataset {
     labels: Option<Vec<u32>>,
     classes: Vec<String>,
     skipped: Vec<Skipped>,
-    hash: u64,
+    hash: ContentHash,
 }
 
 /// Mean and standard deviation of a channel, in units of full brightness (0 to 1).
@@ -44,7 +44,16 @@ impl Dataset {
         assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the pictures");
         assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each picture");
         let pixels = Arc::new(pixels);
-        let mut dataset = Dataset { height, width, channels, pixels, labels, classes, skipped: Vec::new(), hash: 0 };
+        let mut dataset = Dataset {
+            height,
+            width,
+            channels,
+            pixels,
+            labels,
+            classes,
+            skipped: Vec::new(),
+            hash: ContentHash::of(&[]),
+        };
         dataset.hash = dataset.content_hash();
         dataset
     }
@@ -54,12 +63,22 @@ impl Dataset {
     }
 
     /// Of the sizes, the labels and each picture's own hash; the hash of each picture is computed on its own core.
-    fn content_hash(&self) -> u64 {
-        let hashes: Vec<u64> = self.pixels.par_chunks_exact(self.picture_size()).map(hash::of_bytes).collect();
+    fn content_hash(&self) -> ContentHash {
+        let hashes: Vec<_> = self.pixels.par_chunks_exact(self.picture_size()).map(ContentHash::of).collect();
+        let head: Vec<u8> = self.sizes_and_labels().flat_map(u64::to_le_bytes).collect();
+        ContentHash::of_parts(std::iter::once(ContentHash::of(&head)).chain(hashes))
+    }
+
+    fn sizes_and_labels(&self) -> impl Iterator<Item = u64> {
         let sizes = [self.len(), self.height, self.width, self.channels].map(|size| size as u64);
-        let labels = self.labels.iter().flatten().map(|&label| label.into());
-        let words = sizes.into_iter().chain(labels).chain(hashes);
-        hash::of_bytes(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+        sizes.into_iter().chain(self.labels.iter().flatten().map(|&label| label.into()))
+    }
+
+    /// The hash that versions before BLAKE3 wrote (FNV-1a, 64 bits), to go on with their runs.
+    pub fn old_hash(&self) -> String {
+        let hashes: Vec<u64> = self.pixels.par_chunks_exact(self.picture_size()).map(hash::fnv1a64).collect();
+        let words = self.sizes_and_labels().chain(hashes);
+        hash::fnv1a64_text(hash::fnv1a64(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()))
     }
 
     /// How many pictures there are.
@@ -125,8 +144,8 @@ impl Dataset {
         &self.skipped
     }
 
-    /// A hash of the content (sizes, labels, pixels), to recognise the same data again; written by [`hash::to_text`].
-    pub fn hash(&self) -> u64 {
+    /// A hash of the content (sizes, labels, pixels), to recognise the same data again.
+    pub fn hash(&self) -> ContentHash {
         self.hash
     }
 
@@ -203,5 +222,12 @@ mod tests {
             make(1, 2, &[1, 2, 3, 4], Some(vec![0, 1])),
         ];
         assert!(others.iter().all(|&other| other != base));
+    }
+
+    #[test]
+    fn the_hash_of_older_versions_is_still_known() {
+        // FNV-1a, 64 bits, of the words 2, 1, 2, 1, the labels, and the hash of each image; computed in Python.
+        let dataset = Dataset::new(1, 2, 1, vec![1, 2, 3, 4], Some(vec![0, 1]), vec![]);
+        assert_eq!(dataset.old_hash(), "fnv1a64:e622d086122911c9");
     }
 }

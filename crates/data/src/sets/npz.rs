@@ -8,7 +8,6 @@ use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
 use crate::archive::zip::{Index, ZipWriter};
 use serde_json::{Value, json};
-use softdiff_engine::hash;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -90,7 +89,7 @@ fn classes(facts: &Value) -> Option<Vec<String>> {
 /// Writes `images.npy` (uint8, `[n, h, w, c]`), `labels.npy` (int64) if there are any, and `dataset.json`; the same bytes for
 /// the same data set. `origin` says where the pictures come from and what was done to them.
 pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Result<()> {
-    let facts = json!({ "format": "softdiff dataset 1", "classes": dataset.classes(), "hash": hash::to_text(dataset.hash()), "origin": origin });
+    let facts = json!({ "format": "softdiff dataset 1", "classes": dataset.classes(), "hash": dataset.hash().to_string(), "origin": origin });
     let mut entries = vec![(FACTS, vec![], facts.to_string().into_bytes())];
     if let Some(labels) = dataset.labels() {
         let data = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();

@@ -4,7 +4,7 @@ use super::dataset::Sums;
 use super::{Exif, FileError, Skipped, Source, Statistics};
 use crate::image::Picture;
 use rayon::prelude::*;
-use softdiff_engine::hash;
+use softdiff_engine::hash::ContentHash;
 use std::collections::{BTreeMap, HashMap};
 
 const CHUNK: usize = 256;
@@ -37,7 +37,7 @@ struct Facts {
     size: (usize, usize),
     channels: usize,
     sums: Sums,
-    hash: u64,
+    hash: ContentHash,
 }
 
 impl Facts {
@@ -47,7 +47,7 @@ impl Facts {
             size: (*width, *height),
             channels: *channels,
             sums: Sums::of(pixels, *channels),
-            hash: hash::of_bytes(pixels),
+            hash: ContentHash::of(pixels),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Survey {
         index: usize,
         facts: &Facts,
         sums: &mut [Sums; 2],
-        first_with: &mut HashMap<(u64, (usize, usize), usize), usize>,
+        first_with: &mut HashMap<(ContentHash, (usize, usize), usize), usize>,
     ) {
         *self.sizes.entry(facts.size).or_default() += 1;
         let [grey, coloured] = sums;

@@ -2,6 +2,7 @@
 
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
 use crate::curve::{Curve, CurveError, Interpolation};
+use softdiff_engine::hash::ContentHash;
 
 /// `C(s) = C_n(c_n(s)) ... C_2(c_2(s)) C_1(c_1(s))` for progress s in [0, 1] and level curves c_i.
 pub struct Composed {
@@ -50,9 +51,7 @@ impl Corruption for Composed {
     }
 
     fn describe(&self) -> String {
-        let levels = |curve: &Curve| {
-            softdiff_engine::hash::to_text(softdiff_engine::hash::of_bytes(format!("{curve:?}").as_bytes()))
-        };
+        let levels = |curve: &Curve| ContentHash::of(format!("{curve:?}").as_bytes());
         let parts = self.parts.iter().map(|(part, curve)| format!("{} at {}", part.describe(), levels(curve)));
         let parts: Vec<String> = parts.collect();
         format!("composed[{}]", parts.join(", "))

@@ -20,6 +20,7 @@ use super::{Boundary, Corruption, CorruptionError, Levels, LinearMap, Shape, Sha
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::HintedMessage;
+use softdiff_engine::hash::ContentHash;
 use std::path::Path;
 
 /// Files above this size are refused.
@@ -46,7 +47,7 @@ pub struct Custom {
     shape: Shape,
     full: SharedMap,
     norm: f64,
-    hash: u64,
+    hash: ContentHash,
 }
 
 #[derive(serde::Deserialize)]
@@ -70,7 +71,7 @@ impl Custom {
     /// Towards the map `full`.
     pub fn new(shape: Shape, full: LinearMap) -> Result<Self, CorruptionError> {
         let norm = full.norm(shape)?.value.max(1.0);
-        let hash = softdiff_engine::hash::of_bytes(format!("{full:?}").as_bytes());
+        let hash = ContentHash::of(format!("{full:?}").as_bytes());
         Ok(Custom { shape, full: SharedMap::new(full), norm, hash })
     }
 
@@ -213,7 +214,7 @@ impl Corruption for Custom {
     }
 
     fn describe(&self) -> String {
-        format!("custom({})", softdiff_engine::hash::to_text(self.hash))
+        format!("custom({})", self.hash)
     }
 
     fn shape(&self) -> Shape {
@@ -263,7 +264,7 @@ mod tests {
     fn a_kernel_in_two_dimensions_is_the_sum_over_its_taps_in_as_few_terms_as_its_rank() {
         let shape = Shape::new(6, 5, 2);
         let taps = [[0.1, 0.4, -0.2], [0.0, 1.0, 0.3], [0.2, 0.8, -0.4], [0.7, 0.0, 0.5], [0.1, 0.2, 0.0]];
-        let mut stream = crate::random::RandomStream::new(2, "kernel");
+        let mut stream = softdiff_engine::rng::RandomStream::new(2, "kernel");
         let image = stream.normals(shape.len());
         let at = |row: i64, col: i64, channel: usize| {
             let inside = (0..6).contains(&row) && (0..5).contains(&col);

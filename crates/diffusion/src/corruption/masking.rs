@@ -2,7 +2,7 @@
 
 use super::registry::{CorruptionEntry, CorruptionParameter, ParameterKind};
 use super::{Corruption, CorruptionError, Levels, LinearMap, Shape};
-use crate::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 pub(super) const ENTRY: CorruptionEntry = CorruptionEntry {
     name: Masking::NAME,

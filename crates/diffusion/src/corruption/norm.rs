@@ -5,7 +5,7 @@
 
 use super::{CorruptionError, LinearMap, Shape};
 use crate::linalg::{Matrix, SymmetricEigen, dot, norm as length};
-use crate::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 const MAX_ITERATIONS: usize = 160;
 /// How often the small eigenproblem is solved.

@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_matrix_of_low_rank_converges_although_most_of_it_is_rounding_noise() {
-        let mut stream = crate::random::RandomStream::new(8, "low rank");
+        let mut stream = softdiff_engine::rng::RandomStream::new(8, "low rank");
         for (n, rank) in [(64, 3), (255, 24), (255, 100)] {
             // Columns of very different length, as covariances have them.
             let thin = Matrix::from_fn(n, rank, |_, j| stream.normal() * 10f64.powf(-6.0 * j as f64 / rank as f64));

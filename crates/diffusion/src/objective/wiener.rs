@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary};
     use crate::curve::Interpolation;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     const SHAPE: Shape = Shape { height: 6, width: 6, channels: 3 };
 

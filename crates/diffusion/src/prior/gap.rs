@@ -3,8 +3,8 @@
 use super::{Modes, Prior, PriorError};
 use crate::linalg::Matrix;
 use crate::path::Path;
-use crate::random::RandomStream;
 use crate::transport::{Estimate, sliced};
+use softdiff_engine::rng::RandomStream;
 
 /// Directions of the sliced distance.
 const DIRECTIONS: usize = 256;

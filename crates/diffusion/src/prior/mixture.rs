@@ -2,8 +2,8 @@
 
 use super::PriorError;
 use crate::linalg::{Cholesky, LinalgError, Matrix, Strided, dot, multiply_into, squared_distance};
-use crate::random::RandomStream;
 use rayon::prelude::*;
+use softdiff_engine::rng::RandomStream;
 
 const MAX_ITERATIONS: usize = 200;
 /// Gain of the mean log-likelihood below which iteration stops: what is left tells nothing about the data.

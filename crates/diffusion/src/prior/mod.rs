@@ -20,10 +20,10 @@ pub use modes::Modes;
 use crate::corruption::{CorruptionError, LinearMap, Shape};
 use crate::linalg::LinalgError;
 use crate::path::{Path, PathError};
-use crate::random::RandomStream;
 use corrupted::Corrupted;
 use rayon::prelude::*;
 use softdiff_engine::pixels::PixelValue;
+use softdiff_engine::rng::RandomStream;
 use softdiff_engine::{Hint, HintedMessage};
 use std::borrow::Cow;
 

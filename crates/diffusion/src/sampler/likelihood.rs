@@ -9,7 +9,7 @@ use super::dormand_prince::{integrate, velocity};
 use super::{Denoiser, Result, SamplerError, Tolerance, checked_x0_hat};
 use crate::corruption::LinearMap;
 use crate::path::Path;
-use crate::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 /// Size of the differences in units of the noise, within which a denoiser is smooth; large enough for networks in f32.
 const DIFFERENCE: f64 = 1e-2;

@@ -6,7 +6,7 @@
 use super::{Denoiser, Result, SamplerError};
 use crate::linalg::{Cholesky, Matrix};
 use crate::path::Path;
-use crate::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 /// One Gaussian of a mixture.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,16 +1,19 @@
 //! `schedule.json`: the knots, and everything needed to make them again.
 
 use super::{ScheduleError, TransportMetric, VarianceExploding};
-use crate::corruption::Shape;
+use crate::corruption::{Corruption, Shape};
 use crate::curve::{Curve, Interpolation};
 use crate::noise::{NOISE_STAGE, Noise};
 use softdiff_engine::HintedMessage;
+use softdiff_engine::hash::ContentHash;
 use std::path::Path;
 
 /// Version of the file.
 const FORMAT: &str = "softdiff-schedule/1";
 /// Files above this size are refused.
 const LARGEST_FILE: u64 = 16 << 20;
+/// What the hashes of versions before BLAKE3 begin with.
+const OLD_HASH: &str = "fnv1a64:";
 
 /// A schedule: corruption levels at equal distances of time, from clean to fully corrupted.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -167,8 +170,21 @@ impl Schedule {
     }
 
     /// Content hash of the file's text, which checkpoints carry.
-    pub fn hash(&self) -> String {
-        softdiff_engine::hash::to_text(softdiff_engine::hash::of_bytes(self.to_json().as_bytes()))
+    pub fn hash(&self) -> ContentHash {
+        ContentHash::of(self.to_json().as_bytes())
+    }
+
+    /// Whether it was made for this corruption of images of this shape.
+    ///
+    /// The description of a custom or composed corruption has a hash. A schedule with a hash of an older version (FNV)
+    /// is compared by the rest of the description.
+    pub fn is_for(&self, corruption: &dyn Corruption) -> bool {
+        let description = corruption.describe();
+        let same = match self.corruption.contains(OLD_HASH) {
+            true => without_hashes(&self.corruption, OLD_HASH) == without_hashes(&description, "blake3:"),
+            false => self.corruption == description,
+        };
+        same && self.shape == corruption.shape()
     }
 
     /// Reads and checks a file.
@@ -200,4 +216,11 @@ impl Schedule {
         }
         Ok(schedule)
     }
+}
+
+/// A description without its hashes, which begin with `prefix`.
+fn without_hashes(description: &str, prefix: &str) -> String {
+    let mut parts = description.split(prefix);
+    let first = parts.next().into_iter();
+    first.chain(parts.map(|part| part.trim_start_matches(|c: char| c.is_ascii_hexdigit()))).collect()
 }

@@ -149,7 +149,7 @@ fn bottleneck(distances: &impl Distances) -> f64 {
 mod tests {
     use super::*;
     use crate::linalg::Matrix;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     fn random_graph(stream: &mut RandomStream, count: usize, metric: bool) -> Matrix {
         let points: Vec<[f64; 2]> = (0..count).map(|_| [stream.normal(), stream.normal()]).collect();

@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary, Decolourisation, Grey, Masking};
     use crate::linalg::squared_distance;
-    use crate::random::RandomStream;
     use softdiff_engine::Hint;
+    use softdiff_engine::rng::RandomStream;
 
     fn agrees_with_plain_differences(corruption: &dyn Corruption, levels: &[f64], images: usize) {
         let shape = corruption.shape();

@@ -118,7 +118,7 @@ impl JointGrid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     fn grid(rows: usize, sigmas: usize, stream: &mut RandomStream) -> JointGrid {
         let mut at: Vec<f64> = (0..rows).map(|_| 3.0 * stream.uniform()).collect();

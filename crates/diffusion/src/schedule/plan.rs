@@ -8,9 +8,9 @@ use super::{
 use crate::corruption::Corruption;
 use crate::curve::{Curve, Interpolation};
 use crate::linalg::Matrix;
-use crate::random::RandomStream;
-use softdiff_engine::hash;
+use softdiff_engine::hash::ContentHash;
 use softdiff_engine::pixels::PixelValue;
+use softdiff_engine::rng::RandomStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What schedule to make.
@@ -66,7 +66,7 @@ pub fn plan<V: PixelValue>(
         seeds.iter().map(run).collect::<Result<Vec<_>, _>>()
     };
     // The hash takes one thread seconds, in which the others measure.
-    let (hash, runs) = rayon::join(|| hash::of_values(source.iter().map(|value| value.unit())), measure);
+    let (hash, runs) = rayon::join(|| ContentHash::of_values(source.iter().map(|value| value.unit())), measure);
     let mut runs = runs?;
     let all_knots: Vec<Vec<f64>> = runs.iter().map(|run| run.knots.clone()).collect();
     let spread = (seeds.len() > 1).then(|| Spread::of(seeds, &all_knots));
@@ -80,7 +80,7 @@ pub fn plan<V: PixelValue>(
         metric: if matches!(method, Method::Joint { .. }) { TransportMetric::Paired } else { request.metric },
         data: DataRecord {
             source: request.source.clone(),
-            hash: hash::to_text(hash),
+            hash: hash.to_string(),
             available,
             images: request.images,
             seed: request.seed,

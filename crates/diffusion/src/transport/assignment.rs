@@ -132,7 +132,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     fn cheapest_by_trying_all(cost: &Matrix, row: usize, used: &mut Vec<bool>) -> f64 {
         if row == cost.rows() {

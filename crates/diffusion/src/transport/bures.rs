@@ -36,7 +36,7 @@ fn covariance_factor(cloud: &Matrix, mean: &[f64]) -> Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn a_linear_map_of_a_cloud_lies_at_its_closed_form() {

@@ -64,7 +64,7 @@ fn distances_to_four(x: &[f64], y: [&[f64]; TILE]) -> [f64; TILE] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn distances_equal_the_plain_sum_for_odd_sizes() {

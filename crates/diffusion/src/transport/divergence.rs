@@ -64,7 +64,7 @@ pub fn self_transport(cost: &Matrix, options: &SinkhornOptions) -> Result<(Estim
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn the_divergence_is_symmetric_positive_and_zero_for_equal_clouds() {

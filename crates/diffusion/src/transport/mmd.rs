@@ -52,7 +52,7 @@ fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn two_points_have_the_closed_form() {

@@ -244,8 +244,8 @@ impl<'a> Scaling<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
     use crate::transport::{assignment, squared_distances};
+    use softdiff_engine::rng::RandomStream;
 
     fn clouds(n: usize, m: usize, dimensions: usize) -> (Matrix, Matrix) {
         let mut stream = RandomStream::new(8, "sinkhorn");

@@ -2,9 +2,9 @@
 
 use super::{Estimate, TransportError, check_clouds};
 use crate::linalg::{Matrix, dot, norm};
-use crate::random::RandomStream;
 use rayon::prelude::*;
 use softdiff_engine::pixels::{PixelValue, to_unit};
+use softdiff_engine::rng::RandomStream;
 
 /// Directions that points are projected on at a time.
 const TOGETHER: usize = 64;

@@ -8,12 +8,12 @@
 
 use crate::corruption::{Corruption, CorruptionError, HeatDissipation, LinearMap, Shape};
 use crate::path::{LevelSchedule, Path};
-use crate::random::RandomStream;
 use crate::recipe::{BuildError, Recipe};
 use crate::sampler::{Ending, Past, Sampler, SamplerError, Sampling, StepContext};
 use crate::schedule::{Schedule, Timing};
 use crate::spectrum::Spectrum;
 use softdiff_engine::Hint;
+use softdiff_engine::rng::RandomStream;
 use std::borrow::Cow;
 
 /// What an exact measurement cannot be made of.

@@ -4,7 +4,6 @@ use super::budget::{Budget, MeasuredPace, share};
 use super::results::{EXACT, ExperimentResults};
 use super::{ExperimentError, ExperimentHost, ExperimentRunner};
 use crate::metrics::Metric;
-use softdiff_engine::hash;
 use std::path::Path;
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ impl ExperimentRunner<'_> {
             (false, Some(_)) => Metric::Fid.name(),
             (false, None) => Metric::SlicedWasserstein.name(),
         };
-        let network = self.network.as_ref().map(|network| hash::to_text(network.hash()));
+        let network = self.network.as_ref().map(|network| network.hash().to_string());
         let before = ExperimentResults::read(&self.results_file())?;
         let batch = self.models.first().map_or(1, |model| model.recipe.train.batch);
         let name = |source: &str| Path::new(source).file_name().unwrap_or_default().to_string_lossy().into_owned();

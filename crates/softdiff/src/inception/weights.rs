@@ -7,7 +7,7 @@ use crate::import::torch::TorchFile;
 use crate::import::{ImportError, read_file};
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
-use softdiff_engine::hash;
+use softdiff_engine::hash::ContentHash;
 use softdiff_engine::op::Align;
 use softdiff_engine::{Graph, Hint, Params};
 use std::collections::HashMap;
@@ -18,13 +18,15 @@ const EPSILON: f64 = 1e-3;
 /// What every name begins with in the safetensors file.
 const PREFIX: &str = "net.layers.";
 /// [`Inception::hash`] of the published weights, as the file whose sha256 begins with 8560f9a1 holds them.
-const PUBLISHED: u64 = 0x3443_7ac2_905c_5ea9;
+const PUBLISHED: &str = "blake3:d9a1ba424f4321e37af405cee56b5bd1";
+/// The same in statistics files of versions before BLAKE3.
+const PUBLISHED_BEFORE: &str = "fnv1a64:34437ac2905c5ea9";
 
 /// The weights of the network, batch norms folded into convolutions.
 #[derive(Clone)]
 pub struct Inception {
     pub(super) params: Params<f32>,
-    hash: u64,
+    hash: ContentHash,
 }
 
 /// A tensor of a file: its shape and its values.
@@ -75,18 +77,22 @@ impl Inception {
         if let Some(name) = tensors.keys().find(|name| !name.starts_with("fc.")) {
             return Err(format!("it has a tensor {name} that the network does not have"));
         }
-        let bytes: Vec<u8> = hashes.into_iter().flat_map(u64::to_le_bytes).collect();
-        Ok(Inception { params, hash: hash::of_bytes(&bytes) })
+        Ok(Inception { params, hash: ContentHash::of_parts(hashes) })
     }
 
-    /// A hash of all weights before folding, the same for every form of file; written by [`hash::to_text`].
-    pub fn hash(&self) -> u64 {
+    /// A hash of all weights before folding, the same for every form of file.
+    pub fn hash(&self) -> ContentHash {
         self.hash
     }
 
     /// Whether these are the published weights, bit for bit.
     pub fn is_published(&self) -> bool {
-        self.hash == PUBLISHED
+        self.hash.to_string() == PUBLISHED
+    }
+
+    /// Whether the text of a hash in a file, also one of an older version, is that of these weights.
+    pub fn is_named(&self, hash: &str) -> bool {
+        hash == self.hash.to_string() || (self.is_published() && hash == PUBLISHED_BEFORE)
     }
 }
 
@@ -114,13 +120,12 @@ impl RawUnit {
         Ok(raw)
     }
 
-    fn hash(&self) -> u64 {
-        let one = |tensor: &ShapedTensor| -> u64 {
-            hash::of_bytes(&tensor.1.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+    fn hash(&self) -> ContentHash {
+        let one = |tensor: &ShapedTensor| {
+            ContentHash::of(&tensor.1.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
         };
-        let hashes: Vec<u64> =
-            [&self.weight, &self.beta, &self.mean, &self.variance].into_par_iter().map(one).collect();
-        hash::of_bytes(&hashes.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+        let parts = [&self.weight, &self.beta, &self.mean, &self.variance];
+        ContentHash::of_parts(parts.into_par_iter().map(one).collect::<Vec<_>>())
     }
 
     /// `w / sqrt(v + e)` as [k, r, s, c], and `beta - mean / sqrt(v + e)`.

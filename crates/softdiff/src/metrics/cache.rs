@@ -4,7 +4,7 @@
 use super::FeatureStatistics;
 use super::statistics_file::StatisticsNote;
 use softdiff_engine::cache;
-use softdiff_engine::hash;
+use softdiff_engine::hash::ContentHash;
 
 /// Changed when the same inputs would give other statistics.
 const VERSION: u32 = 1;
@@ -19,7 +19,7 @@ impl StatisticsCache {
     /// The place for what `note` describes: a file of the user's cache folder.
     pub fn new(note: StatisticsNote) -> StatisticsCache {
         let key = format!("{VERSION} {} {} {} {}", note.pictures.hash, note.count, note.network, note.preset);
-        let name = format!("statistics-{:016x}.npz", hash::of_bytes(key.as_bytes()));
+        let name = format!("statistics-{}.npz", ContentHash::of(key.as_bytes()).hex());
         StatisticsCache { name, note }
     }
 

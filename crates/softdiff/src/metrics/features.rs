@@ -3,7 +3,6 @@
 use super::statistics_file::StatisticsNote;
 use super::{FeatureStatistics, MetricError, StatisticsCache, TaskProgress};
 use crate::inception::{Extractor, FEATURES};
-use softdiff_engine::hash;
 use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 
@@ -63,7 +62,7 @@ impl Features {
         let note = StatisticsNote {
             count: dataset.len(),
             pictures: set.info.clone(),
-            network: hash::to_text(extractor.network().hash()),
+            network: extractor.network().hash().to_string(),
             preset: extractor.preset().to_string(),
         };
         let cache = StatisticsCache::new(note.clone());

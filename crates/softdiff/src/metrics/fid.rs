@@ -70,7 +70,7 @@ fn trace_of_root(factor: &Matrix, covariance: &Matrix) -> Result<f64, MetricErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     /// Four points whose moments are exact: mean `m`, covariance diag(a^2, b^2) * 4/3.
     fn cross(m: [f32; 2], [a, b]: [f32; 2]) -> FeatureStatistics {

@@ -5,8 +5,8 @@
 
 use super::error::check_features;
 use super::{FeatureStatistics, FidReference, MetricError};
-use crate::random::RandomStream;
 use serde::Serialize;
+use softdiff_engine::rng::RandomStream;
 
 /// The estimate, and the points it was drawn through.
 #[derive(Clone, Debug, Serialize)]

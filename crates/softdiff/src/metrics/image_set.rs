@@ -5,7 +5,6 @@ use super::{FeatureStatistics, ImageSetInfo, Made, MetricError};
 use crate::data::{Crop, DataError, Dataset, Exif, LoadOptions, Source, Split, Transform};
 use crate::recipe::DataSection;
 use serde::Deserialize;
-use softdiff_engine::hash;
 use std::path::{Path, PathBuf};
 
 /// Images in memory, and what a protocol says about them.
@@ -117,7 +116,7 @@ impl Reference {
             Reference::Statistics { note: Some(note), .. } => Ok(note.pictures.clone()),
             Reference::Statistics { path, statistics, note: None } => Ok(ImageSetInfo {
                 source: file_name(path),
-                hash: hash::to_text(statistics.hash()?),
+                hash: statistics.hash()?.to_string(),
                 ..ImageSetInfo::default()
             }),
         }

@@ -3,9 +3,9 @@
 
 use super::MetricError;
 use super::error::check_features;
-use crate::random::RandomStream;
 use serde::{Deserialize, Serialize};
 use softdiff_engine::cpu::product::inner_products;
+use softdiff_engine::rng::RandomStream;
 
 /// How subsets are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

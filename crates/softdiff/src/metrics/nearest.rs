@@ -108,7 +108,7 @@ pub fn memorisation(found: &[Nearest]) -> Memorisation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn neighbours_equal_those_of_the_double_loop() {

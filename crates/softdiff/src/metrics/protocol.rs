@@ -4,7 +4,6 @@ use super::MetricError;
 use crate::data::{Dataset, Split, Transform};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use softdiff_engine::hash;
 use std::collections::BTreeMap;
 
 /// What a set of images is, or the statistics that stand for one.
@@ -31,7 +30,7 @@ impl ImageSetInfo {
     pub fn of(dataset: &Dataset, source: &str, split: Split, transform: &Transform) -> ImageSetInfo {
         ImageSetInfo {
             source: source.into(),
-            hash: hash::to_text(dataset.hash()),
+            hash: dataset.hash().to_string(),
             count: dataset.len(),
             size: [dataset.width(), dataset.height(), dataset.channels()],
             split: match split {

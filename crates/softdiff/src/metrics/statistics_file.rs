@@ -8,7 +8,7 @@ use crate::data::npz::npy_header;
 use crate::import::read_file;
 use crate::linalg::Matrix;
 use serde::{Deserialize, Serialize};
-use softdiff_engine::hash;
+use softdiff_engine::hash::ContentHash;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -83,9 +83,8 @@ impl FeatureStatistics {
     }
 
     /// A hash of mean and covariance.
-    pub fn hash(&self) -> Result<u64, MetricError> {
+    pub fn hash(&self) -> Result<ContentHash, MetricError> {
         let (mean, covariance) = self.moments()?;
-        let hashes = [hash::of_values(mean.iter().copied()), hash::of_values(covariance.values().iter().copied())];
-        Ok(hash::of_bytes(&hashes.map(u64::to_le_bytes).concat()))
+        Ok(ContentHash::of_parts([&mean, covariance.values()].map(|part| ContentHash::of_values(part.iter().copied()))))
     }
 }

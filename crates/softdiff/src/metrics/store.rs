@@ -6,7 +6,8 @@ use crate::recipe::{Recipe, RecipeError};
 use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
 use softdiff_engine::Hint;
-use softdiff_engine::{atomic_file, hash};
+use softdiff_engine::atomic_file;
+use softdiff_engine::hash::ContentHash;
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ impl Evaluation {
     /// Its file's name among those of a run: the same images measured again in the same way replace it.
     pub fn file_name(&self) -> String {
         let text = serde_json::to_string(&self.protocol).expect("strings and numbers are JSON");
-        format!("{:016x}.json", hash::of_bytes(text.as_bytes()))
+        format!("{}.json", ContentHash::of(text.as_bytes()).hex())
     }
 
     /// Refuses a folder that is not a run, and images that say another model made them.

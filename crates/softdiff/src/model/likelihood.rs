@@ -2,8 +2,8 @@
 
 use super::{Model, ModelError};
 use crate::metrics::MetricError;
-use crate::random::RandomStream;
 use crate::sampler::{Denoiser, SamplerError, Tolerance, Trace, log_likelihoods};
+use softdiff_engine::rng::RandomStream;
 
 /// How bits per dimension are measured.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -131,7 +131,7 @@ pub fn post_hoc_average(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn products_of_profiles_are_their_sums_over_steps() {

@@ -165,10 +165,9 @@ impl Recipe {
     fn curve(&self, corruption: &dyn Corruption, schedule: Option<&Schedule>) -> Result<Curve, BuildError> {
         let section = &self.schedule;
         if let Some(schedule) = schedule {
-            let (made_for, wanted) = (&schedule.corruption, corruption.describe());
-            if *made_for != wanted || schedule.shape != corruption.shape() {
-                let made_for = format!("{made_for} of {}", schedule.shape);
-                let wanted = format!("{wanted} of {}", corruption.shape());
+            if !schedule.is_for(corruption) {
+                let made_for = format!("{} of {}", schedule.corruption, schedule.shape);
+                let wanted = format!("{} of {}", corruption.describe(), corruption.shape());
                 return Err(BuildError::OtherSchedule { made_for, wanted });
             }
             if let (Some(made_for), Some(wanted)) = (&schedule.timing, self.path.timing())

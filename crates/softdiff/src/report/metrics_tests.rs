@@ -11,7 +11,7 @@ fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluati
         images: ImageSetInfo { hash: format!("{sampler}{evaluations}"), ..pictures("images.npz") },
         reference: pictures("my data"),
         quantisation: "8 bits".into(),
-        network: "fnv1a64:1".into(),
+        network: "blake3:1".into(),
         preset: "pytorch-fid".into(),
         options: [("fid".to_owned(), json!({}))].into(),
     };

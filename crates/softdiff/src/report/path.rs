@@ -6,8 +6,8 @@ use crate::data::Dataset;
 use crate::image::{Picture, from_unit, grid, to_unit};
 use crate::model::Model;
 use crate::path::Path;
-use crate::random::RandomStream;
 use crate::schedule::paired_distances;
+use softdiff_engine::rng::RandomStream;
 
 /// Times shown, and images on their way.
 const TIMES: usize = 10;

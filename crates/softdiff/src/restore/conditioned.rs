@@ -66,8 +66,8 @@ mod tests {
     use crate::corruption::{Blur, Boundary, Shape};
     use crate::curve::Interpolation;
     use crate::linalg::{Cholesky, Matrix};
-    use crate::random::RandomStream;
     use crate::sampler::Oracle;
+    use softdiff_engine::rng::RandomStream;
 
     const SHAPE: Shape = Shape { height: 4, width: 4, channels: 1 };
 

@@ -4,7 +4,7 @@ use super::{Observation, Result};
 use crate::corruption::{LinearMap, Shape};
 use crate::linalg::dot;
 use crate::path::Path;
-use crate::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 /// Maps that differ by less, relative to what they do to an image, are the same.
 const SAME: f64 = 0.02;

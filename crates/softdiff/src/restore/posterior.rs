@@ -3,9 +3,9 @@
 use super::{Conditioned, ImageCovariance, Observation, PathEntry, Result};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::random::RandomStream;
 use crate::sampler::{Denoiser, Ending, Sampler, SamplerError, Sampling, sample};
 use rayon::prelude::*;
+use softdiff_engine::rng::RandomStream;
 
 /// How to draw images from p(x_0 | y).
 pub struct PosteriorSampler<'a> {

@@ -4,7 +4,7 @@ use super::solve::System;
 use super::{Observation, RestoreError, Result};
 use crate::corruption::{LinearMap, Shape, cosine_basis};
 use crate::linalg::{Matrix, dot};
-use crate::random::RandomStream;
+use softdiff_engine::rng::RandomStream;
 
 /// What a picture's variance may be: next to nothing, and that of black and white.
 const LEAST: f64 = 1e-3;

@@ -4,8 +4,8 @@ use super::{Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviat
 use crate::corruption::{Boundary, CorruptionSpec, Direction, Grey, LinearMap, ParameterValue, Shape};
 use crate::image::{Picture, from_unit, to_unit};
 use crate::model::Model;
-use crate::random::RandomStream;
 use crate::recipe::CorruptionSection;
+use softdiff_engine::rng::RandomStream;
 use std::path::PathBuf;
 
 /// The noise that is added to an image to be denoised again.

@@ -116,7 +116,7 @@ const WORDS: [&[u8]; 14] = [
 
 #[test]
 fn damaged_requests_are_read_or_refused_within_their_limits() {
-    let mut random = softdiff::random::RandomStream::new(0, "damaged requests");
+    let mut random = softdiff::engine::rng::RandomStream::new(0, "damaged requests");
     let mut below = move |most: usize| random.below(most.max(1));
     let (begun, mut whole, mut refused) = (std::time::Instant::now(), 0, 0);
     for round in 0..20_000 {

@@ -7,7 +7,6 @@ use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::data::{Crop, Dataset, Exif, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
-use softdiff::hash;
 use softdiff::image::MAX_SIDE;
 use std::path::{Path, PathBuf};
 
@@ -135,7 +134,7 @@ impl Prepare {
 
 fn report(out: &Path, dataset: &Dataset, json: bool) {
     let [count, height, width, channels] = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
-    let hash = hash::to_text(dataset.hash());
+    let hash = dataset.hash().to_string();
     if json {
         let statistics = dataset.statistics();
         let skipped: Vec<_> = dataset

@@ -4,10 +4,10 @@ use crate::atomic_file::save;
 use crate::diagnostics::Outcome;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
+use softdiff::engine::rng::RandomStream;
 use softdiff::experiment::{FigureInputs, ReferenceData};
 use softdiff::image::{from_unit, grid, to_unit};
 use softdiff::model::Model;
-use softdiff::random::RandomStream;
 use softdiff::recipe::SampleSection;
 use std::path::Path;
 

@@ -9,7 +9,6 @@ use crate::metrics::{
     fid_infinity, kid, memorisation, nearest, prdc,
 };
 use serde_json::json;
-use softdiff_engine::hash;
 
 /// Below this many images FID is dominated by its bias.
 const FEW: usize = 10_000;
@@ -95,13 +94,20 @@ impl Evaluator<'_> {
         let set = match reference {
             Reference::Images(set) => set,
             Reference::Statistics { path, statistics, note } => {
-                let (network, preset) = (hash::to_text(extractor.network().hash()), extractor.preset().to_string());
-                let made =
-                    note.as_ref().map(|note| [("network", &note.network, &network), ("preset", &note.preset, &preset)]);
-                let unlike = made.into_iter().flatten().find(|(_, found, wanted)| found != wanted);
-                if let Some((field, found, expected)) = unlike {
-                    let (found, expected) = (found.clone(), expected.clone());
-                    return Err(MetricError::StatisticsProtocol { path: path.clone(), field, found, expected });
+                let refuse = |field, found: &str, expected: String| MetricError::StatisticsProtocol {
+                    path: path.clone(),
+                    field,
+                    found: found.into(),
+                    expected,
+                };
+                if let Some(note) = note {
+                    let (network, preset) = (extractor.network(), extractor.preset().to_string());
+                    if !network.is_named(&note.network) {
+                        return Err(refuse("network", &note.network, network.hash().to_string()));
+                    }
+                    if note.preset != preset {
+                        return Err(refuse("preset", &note.preset, preset));
+                    }
                 }
                 return Ok(Features { statistics: (**statistics).clone(), rows: vec![] });
             }

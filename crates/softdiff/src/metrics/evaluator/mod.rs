@@ -9,7 +9,7 @@ use super::{Evaluation, FeatureStatistics, ImageSet, Made, Metric, MetricError, 
 use crate::image::Quantise;
 use crate::inception::{Extractor, Inception, Preset};
 use serde_json::{Value, json};
-use softdiff_engine::{Device, hash};
+use softdiff_engine::Device;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -133,7 +133,7 @@ impl<'a> Evaluator<'a> {
             images: images.info.clone(),
             reference: reference.info()?,
             quantisation: quantisation(images.made.as_ref()).into(),
-            network: extractor.map_or(String::new(), |extractor| hash::to_text(extractor.network().hash())),
+            network: extractor.map_or(String::new(), |extractor| extractor.network().hash().to_string()),
             preset: extractor.map_or(String::new(), |extractor| extractor.preset().to_string()),
             options: self.protocol_options(metrics),
         };

@@ -63,7 +63,7 @@ impl CorruptionPart {
             }
             PartSchedule::File { file } => {
                 let schedule = Schedule::read(Path::new(file)).map_err(|error| fail(HintedMessage::of(error)))?;
-                if (&schedule.corruption, schedule.shape) != (&corruption.describe(), shape) {
+                if !schedule.is_for(&*corruption) {
                     let made = format!("{file} was made for {} of {}", schedule.corruption, schedule.shape);
                     return Err(fail(format!("{made}, not for {} of {shape}", corruption.describe()).into()));
                 }

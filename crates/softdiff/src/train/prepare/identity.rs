@@ -67,12 +67,12 @@ pub(super) fn check_data(
     store: RunStore,
 ) -> Result<(), PrepareError> {
     let name = FilePath::new(&recipe.data.source).file_name().unwrap_or_default().to_string_lossy();
-    let hash = softdiff_engine::hash::to_text(dataset.hash());
+    let hash = dataset.hash().to_string();
     let note = DataNote { source: name.into_owned(), images: dataset.len(), shape, hash };
     let file = store.folder.root().join("data.json");
     if let Ok(bytes) = read_up_to(store.folder.fs().as_ref(), &file, LONGEST) {
         return match serde_json::from_slice::<DataNote>(&bytes) {
-            Ok(before) if before.hash == note.hash => Ok(()),
+            Ok(before) if before.hash == note.hash || before.hash == dataset.old_hash() => Ok(()),
             _ => Err(PrepareError::OtherData { source_name: note.source }),
         };
     }

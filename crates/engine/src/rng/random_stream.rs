@@ -1,19 +1,12 @@
-//! Counter-based randomness: each number is a pure function of (seed, purpose, counter).
-//!
-//! Numbers come from the engine's Philox4x32-10.
+//! A stream that is drawn from in order, in `f64`, for what is computed on the host.
 
-use softdiff_engine::rng::philox;
+use super::Stream;
+use crate::hash::fnv1a64;
 
-/// The random word number `counter` of the stream `key`.
-fn word(key: u64, counter: u64) -> u64 {
-    let [low, high, _, _] = philox([counter as u32, (counter >> 32) as u32, 0, 0], [key as u32, (key >> 32) as u32]);
-    u64::from(high) << 32 | u64::from(low)
-}
-
-/// A stream of random numbers for one purpose.
+/// A stream of random numbers for one purpose: a position in a [`Stream`].
 #[derive(Debug, Clone)]
 pub struct RandomStream {
-    key: u64,
+    stream: Stream,
     counter: u64,
     spare: Option<f64>,
 }
@@ -21,18 +14,27 @@ pub struct RandomStream {
 impl RandomStream {
     /// The stream of `seed` for `purpose`; different purposes share nothing.
     pub fn new(seed: u64, purpose: &str) -> Self {
-        RandomStream { key: word(seed, softdiff_engine::hash::of_bytes(purpose.as_bytes())), counter: 0, spare: None }
+        Self::of_key(Self::of_key(seed).at(fnv1a64(purpose.as_bytes())))
     }
 
     /// Stream number `index` of `seed` for `purpose`: one sample's own, whatever batch it is drawn in.
     pub fn numbered(seed: u64, purpose: &str, index: usize) -> Self {
-        let stream = Self::new(seed, purpose);
-        RandomStream { key: word(stream.key, index as u64), ..stream }
+        Self::of_key(Self::new(seed, purpose).at(index as u64))
+    }
+
+    fn of_key(seed: u64) -> Self {
+        RandomStream { stream: Stream { seed, purpose: 0, step: 0 }, counter: 0, spare: None }
+    }
+
+    /// The 64 bits at a position.
+    fn at(&self, counter: u64) -> u64 {
+        let [low, high, ..] = self.stream.block(counter);
+        u64::from(high) << 32 | u64::from(low)
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        let bits = word(self.key, self.counter);
+        let bits = self.at(self.counter);
         self.counter += 1;
         bits
     }
@@ -80,7 +82,7 @@ mod tests {
     #[test]
     fn words_are_those_of_philox() {
         // The published vector of philox4x32-10 for counter 0 and key 0.
-        assert_eq!(word(0, 0), 0xe169_c58d_6627_e8d5);
+        assert_eq!(RandomStream::of_key(0).at(0), 0xe169_c58d_6627_e8d5);
     }
 
     #[test]
