@@ -122,7 +122,7 @@ fn a_schedule_is_for_its_own_corruption_also_where_an_older_version_hashed_it() 
     let (shape, pictures) = small_pictures();
     let part = |strength| Box::new(Blur::new(shape, Boundary::Zero, strength).unwrap()) as Box<dyn Corruption>;
     let composed = |strength| {
-        let levels = Curve::uniform(vec![0.01, strength], Interpolation::Linear).unwrap();
+        let levels = Curve::uniform(vec![0.0, strength], Interpolation::Linear).unwrap();
         Composed::new(vec![(part(strength), levels.clone()), (part(strength), levels)]).unwrap()
     };
     let usual = request(TransportMetric::Paired, Method::EqualArcLength);

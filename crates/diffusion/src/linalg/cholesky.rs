@@ -2,6 +2,9 @@
 
 use super::matrix::dot;
 use super::{LinalgError, Matrix};
+use faer::linalg::cholesky::llt::factor::LltError;
+use faer::linalg::triangular_inverse::invert_lower_triangular;
+use faer::{MatMut, Par, Side};
 
 /// `A = L L^T` with L lower triangular.
 #[derive(Debug, Clone)]
@@ -15,21 +18,17 @@ impl Cholesky {
         if a.rows() != a.cols() {
             return Err(LinalgError::NotSquare { purpose: "Cholesky", rows: a.rows(), cols: a.cols() });
         }
+        a.check_finite()?;
         let n = a.rows();
-        let mut lower = Matrix::zeros(n, n);
-        for i in 0..n {
-            for j in 0..=i {
-                let rest = a[(i, j)] - dot(&lower.row(i)[..j], &lower.row(j)[..j]);
-                if i != j {
-                    lower[(i, j)] = rest / lower[(j, j)];
-                } else if rest > 0.0 && rest.is_finite() {
-                    lower[(i, i)] = rest.sqrt();
-                } else {
-                    return Err(LinalgError::NotPositiveDefinite { pivot: i, value: rest });
-                }
+        let LltError::NonPositivePivot { index } = match a.view().llt(Side::Lower) {
+            Ok(factor) => {
+                let lower = factor.L();
+                let lower = Matrix::from_fn(n, n, |i, j| if j <= i { lower[(i, j)] } else { 0.0 });
+                return Ok(Cholesky { lower });
             }
-        }
-        Ok(Cholesky { lower })
+            Err(error) => error,
+        };
+        Err(LinalgError::NotPositiveDefinite { pivot: index })
     }
 
     /// The factor L.
@@ -51,14 +50,8 @@ impl Cholesky {
     pub fn inverse_lower(&self) -> Matrix {
         let n = self.lower.rows();
         let mut inverse = Matrix::zeros(n, n);
-        let mut unit = vec![0.0; n];
-        for j in 0..n {
-            unit[j] = 1.0;
-            for (i, value) in self.solve_lower(&unit).into_iter().enumerate() {
-                inverse[(i, j)] = value;
-            }
-            unit[j] = 0.0;
-        }
+        let target = MatMut::from_row_major_slice_mut(inverse.values_mut(), n, n);
+        invert_lower_triangular(target, self.lower.view(), Par::Seq);
         inverse
     }
 
@@ -107,7 +100,7 @@ mod tests {
     #[test]
     fn an_indefinite_matrix_is_refused_with_its_pivot() {
         let error = Cholesky::new(&Matrix::diagonal(&[1.0, -2.0])).unwrap_err();
-        assert_eq!(error, LinalgError::NotPositiveDefinite { pivot: 1, value: -2.0 });
+        assert_eq!(error, LinalgError::NotPositiveDefinite { pivot: 1 });
         assert!(matches!(Cholesky::new(&Matrix::zeros(2, 3)), Err(LinalgError::NotSquare { .. })));
     }
 }

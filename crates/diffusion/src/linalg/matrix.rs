@@ -2,6 +2,7 @@
 
 use super::LinalgError;
 use super::multiply::{Strided, multiply_into};
+use faer::MatRef;
 use std::ops::{Index, IndexMut};
 
 /// A dense matrix of f64, row by row.
@@ -71,6 +72,11 @@ impl Matrix {
     /// All values, row by row.
     pub fn values(&self) -> &[f64] {
         &self.data
+    }
+
+    /// As faer sees it.
+    pub(super) fn view(&self) -> MatRef<'_, f64> {
+        MatRef::from_row_major_slice(&self.data, self.rows, self.cols)
     }
 
     /// All values, row by row, to write.

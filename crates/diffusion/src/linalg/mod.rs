@@ -1,6 +1,7 @@
-//! Small dense linear algebra in f64: what corruptions, distances and priors need, and no more.
+//! Dense linear algebra in f64: what corruptions, distances and priors need, and no more.
 //!
-//! Every result is independent of the number of threads: work is split by output, never by summation.
+//! Decompositions are faer's, on one thread; products are the engine's, split by output and never by summation. So every
+//! result is independent of the number of threads.
 
 mod cholesky;
 mod eigen;
@@ -57,21 +58,14 @@ pub enum LinalgError {
         value: f64,
     },
     /// Cholesky met a pivot that is not positive.
-    #[error("the matrix is not positive definite (pivot {pivot} is {value:e})")]
+    #[error("the matrix is not positive definite (pivot {pivot} is not positive)")]
     NotPositiveDefinite {
         /// Index of the pivot.
         pivot: usize,
-        /// Its value.
-        value: f64,
     },
-    /// QL iteration did not settle.
-    #[error("eigenvalue {index} did not converge in {iterations} iterations")]
-    NoConvergence {
-        /// Index of the eigenvalue.
-        index: usize,
-        /// Iterations spent on it.
-        iterations: usize,
-    },
+    /// The iteration for eigenvalues or singular values did not settle.
+    #[error("the eigenvalues or singular values did not converge")]
+    NoConvergence,
 }
 
 impl Hint for LinalgError {
@@ -80,7 +74,7 @@ impl Hint for LinalgError {
             LinalgError::Shape { rows, cols, .. } => format!("give exactly {} values", rows * cols).into(),
             LinalgError::NotFinite { .. } => "every entry must be finite".into(),
             LinalgError::NotPositiveDefinite { .. } => "add a small value to its diagonal".into(),
-            LinalgError::NoConvergence { .. } => "are the entries of wildly different scale?".into(),
+            LinalgError::NoConvergence => "are the entries of wildly different scale?".into(),
             _ => return None,
         })
     }

@@ -15,7 +15,7 @@ pub fn bures(x: &Matrix, y: &Matrix) -> Result<Estimate, TransportError> {
     let (factor_x, factor_y) = (covariance_factor(x, &mean_x), covariance_factor(y, &mean_y));
     let trace = |factor: &Matrix| factor.values().iter().map(|v| v * v).sum::<f64>();
     let traces = trace(&factor_x) + trace(&factor_y);
-    let nuclear: f64 = singular_values(&factor_x.times_transposed(&factor_y)).iter().sum();
+    let nuclear: f64 = singular_values(&factor_x.times_transposed(&factor_y))?.iter().sum();
     let value = (means + traces - 2.0 * nuclear).max(0.0);
     // Every singular value carries the rounding of the largest.
     let error = 4.0 * f64::EPSILON * factor_x.rows() as f64 * (means + traces);

@@ -25,7 +25,7 @@ pub use sinkhorn::{Sinkhorn, SinkhornOptions, sinkhorn};
 pub use sliced::sliced;
 pub use sliced::sliced_images;
 
-use crate::linalg::Matrix;
+use crate::linalg::{LinalgError, Matrix};
 use softdiff_engine::Hint;
 use std::borrow::Cow;
 
@@ -98,6 +98,9 @@ pub enum TransportError {
         /// What to give.
         remedy: &'static str,
     },
+    /// A decomposition failed.
+    #[error(transparent)]
+    Linalg(#[from] LinalgError),
 }
 
 impl Hint for TransportError {
@@ -110,6 +113,7 @@ impl Hint for TransportError {
             }
             TransportError::NotFinite { .. } => "remove or repair it".into(),
             TransportError::Option { remedy, .. } => (*remedy).into(),
+            TransportError::Linalg(error) => return error.hint(),
         })
     }
 }
