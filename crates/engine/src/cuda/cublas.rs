@@ -4,26 +4,29 @@
 use super::driver::{Address, Buffer, CudaDevice, Handle};
 use super::library::library;
 use crate::error::{Error, Result};
+use cudarc::cublas::sys;
+use cudarc::cublas::sys::cublasComputeType_t::*;
+use cudarc::cublas::sys::{cublasGemmAlgo_t, cudaDataType};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 library!(
     /// Functions of `libcublas`.
-    CublasFunctions, "cuBLAS (libcublas)", "SOFTDIFF_CUBLAS",
+    CublasFunctions, sys, "cuBLAS (libcublas)", "SOFTDIFF_CUBLAS",
     &["libcublas.so.13", "libcublas.so.12", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so"],
     "install the CUDA toolkit 12 or 13",
     {
-        create: "cublasCreate_v2" (*mut Handle);
-        set_stream: "cublasSetStream_v2" (Handle, *mut c_void);
-        set_workspace: "cublasSetWorkspace_v2" (Handle, Address, usize);
-        gemm: "cublasGemmStridedBatchedEx" (
+        create: cublasCreate_v2 (*mut Handle);
+        set_stream: cublasSetStream_v2 (Handle, *mut c_void);
+        set_workspace: cublasSetWorkspace_v2 (Handle, Address, usize);
+        gemm: cublasGemmStridedBatchedEx (
             Handle, c_int, c_int, c_int, c_int, c_int, *const f32, Address, c_int, c_int, i64, Address, c_int, c_int, i64,
             *const f32, Address, c_int, c_int, i64, c_int, c_int, c_int);
-        gemm_many: "cublasGemmBatchedEx" (
+        gemm_many: cublasGemmBatchedEx (
             Handle, c_int, c_int, c_int, c_int, c_int, *const f32, Address, c_int, c_int, Address, c_int, c_int,
             *const f32, Address, c_int, c_int, c_int, c_int, c_int);
-        version: "cublasGetVersion_v2" (Handle, *mut c_int);
+        version: cublasGetVersion_v2 (Handle, *mut c_int);
     }
 );
 
@@ -92,18 +95,16 @@ impl Cublas {
 
     pub fn enqueue(&self, g: &Gemm) -> Result<()> {
         static ZERO: f32 = 0.0;
-        const F32: c_int = 0;
-        const BF16: c_int = 14;
+        const F32: c_int = cudaDataType::CUDA_R_32F as c_int;
+        const BF16: c_int = cudaDataType::CUDA_R_16BF as c_int;
         let kind = if g.half { BF16 } else { F32 };
         let out_kind = if g.half_out { BF16 } else { F32 };
-        const COMPUTE_32F: c_int = 68;
-        const PEDANTIC: c_int = 69;
-        const FAST_TF32: c_int = 77;
         let compute = match (g.half, g.tf32) {
-            (true, _) => COMPUTE_32F,
-            (false, true) => FAST_TF32,
-            (false, false) => PEDANTIC,
-        };
+            (true, _) => CUBLAS_COMPUTE_32F,
+            (false, true) => CUBLAS_COMPUTE_32F_FAST_TF32,
+            (false, false) => CUBLAS_COMPUTE_32F_PEDANTIC,
+        } as c_int;
+        const USUAL: c_int = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT as c_int;
         let (alpha, beta) = (&raw const g.alpha, &raw const ZERO);
         let [ta, tb] = g.transpose.map(c_int::from);
         let [m, n, k, batch] = [g.m, g.n, g.k, g.batch].map(|size| size as c_int);
@@ -117,13 +118,13 @@ impl Cublas {
             match g.addresses {
                 None => (blas.gemm)(
                     at, tb, ta, n, m, k, alpha, g.b, kind, pb, sb, g.a, kind, pa, sa, beta, g.out, out_kind, po, so,
-                    batch, compute, -1,
+                    batch, compute, USUAL,
                 ),
                 Some(table) => {
                     let [a, b, out] = [0, 1, 2].map(|i| table + 8 * (i * g.batch) as u64);
                     (blas.gemm_many)(
                         at, tb, ta, n, m, k, alpha, b, kind, pb, a, kind, pa, beta, out, out_kind, po, batch, compute,
-                        -1,
+                        USUAL,
                     )
                 }
             }

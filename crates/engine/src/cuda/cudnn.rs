@@ -9,10 +9,10 @@ use super::library::{self, library};
 use crate::cache;
 use crate::cpu::conv::Geometry;
 use crate::error::{Error, Result};
+use cudarc::cudnn::sys;
 use fused::Fusion;
 pub(super) use fused::suits;
-use graph::header::{TYPE_INT64, TYPE_POINTER, VARIANT_PACK};
-use graph::{Descriptor, Planner, id};
+use graph::{Attribute, Descriptor, DescriptorType, Planner, id};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::io::Write;
@@ -20,18 +20,18 @@ use std::sync::Arc;
 
 library!(
     /// Functions of `libcudnn`.
-    CudnnFunctions, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
+    CudnnFunctions, sys, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
     "install cuDNN 9 (package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13` and set SOFTDIFF_CUDNN to its file)",
     {
-        create: "cudnnCreate" (*mut Handle);
-        set_stream: "cudnnSetStream" (Handle, Handle);
-        version: "cudnnGetVersion" ();
-        descriptor: "cudnnBackendCreateDescriptor" (c_int, *mut Handle);
-        destroy: "cudnnBackendDestroyDescriptor" (Handle);
-        finalize: "cudnnBackendFinalize" (Handle);
-        set: "cudnnBackendSetAttribute" (Handle, c_int, c_int, i64, *const c_void);
-        get: "cudnnBackendGetAttribute" (Handle, c_int, c_int, i64, *mut i64, *mut c_void);
-        execute: "cudnnBackendExecute" (Handle, Handle, Handle);
+        create: cudnnCreate (*mut Handle);
+        set_stream: cudnnSetStream (Handle, Handle);
+        version: cudnnGetVersion () -> usize;
+        descriptor: cudnnBackendCreateDescriptor (c_int, *mut Handle);
+        destroy: cudnnBackendDestroyDescriptor (Handle);
+        finalize: cudnnBackendFinalize (Handle);
+        set: cudnnBackendSetAttribute (Handle, c_int, c_int, i64, *const c_void);
+        get: cudnnBackendGetAttribute (Handle, c_int, c_int, i64, *mut i64, *mut c_void);
+        execute: cudnnBackendExecute (Handle, Handle, Handle);
     }
 );
 
@@ -157,12 +157,15 @@ pub(super) struct Cudnn {
 // SAFETY: the handle is used by one executor at a time, after entering the context.
 unsafe impl Send for Cudnn {}
 
-/// Heuristics and how many of their proposals are timed: mode A (decision tree), mode B (learned).
-const MODES: [(i32, usize); 2] = [(3, 12), (1, 4)];
+/// cuDNN's heuristics: a decision tree, and a learned one.
+const HEURISTIC_A: i32 = sys::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_A as i32;
+const HEURISTIC_B: i32 = sys::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_B as i32;
+/// Heuristics and how many of their proposals are timed.
+const MODES: [(i32, usize); 2] = [(HEURISTIC_A, 12), (HEURISTIC_B, 4)];
 /// The same for channels that are not multiples of 8, where the best may be far down in any list.
-const ODD_MODES: [(i32, usize); 2] = [(3, 16), (1, 8)];
+const ODD_MODES: [(i32, usize); 2] = [(HEURISTIC_A, 16), (HEURISTIC_B, 8)];
 /// Timed too if nothing else was found, and for such channels.
-const FALLBACK: (i32, usize) = (2, 2);
+const FALLBACK: (i32, usize) = (sys::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK as i32, 2);
 /// Milliseconds of repeated runs that can be timed reliably, and that the host may take to enqueue one.
 const LONG: f32 = 0.3;
 const HOST: f32 = 0.05;
@@ -203,8 +206,8 @@ impl Cudnn {
 
     /// The library's version, such as 91400.
     pub fn version(&self) -> i32 {
-        // SAFETY: no arguments; the true return type is a size_t that fits 32 bits.
-        unsafe { (self.planner.library.version)() }
+        // SAFETY: no arguments.
+        (unsafe { (self.planner.library.version)() }) as i32
     }
 
     fn cache_name(&self) -> String {
@@ -331,10 +334,10 @@ impl Cudnn {
             }
         }
         let (ids, addresses): (Vec<i64>, Vec<Address>) = bound.into_iter().unzip();
-        let pack = Descriptor::new(self.planner.library, VARIANT_PACK)?;
-        pack.set(1000, TYPE_INT64, &ids)?;
-        pack.set(1001, TYPE_POINTER, &addresses)?;
-        pack.set(1003, TYPE_POINTER, &[workspace])?;
+        let pack = Descriptor::new(self.planner.library, DescriptorType::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        pack.set(Attribute::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &ids)?;
+        pack.set(Attribute::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &addresses)?;
+        pack.set(Attribute::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[workspace])?;
         Ok(ConvCall { plan: plan.clone(), pack: pack.finish()? })
     }
 

@@ -7,11 +7,13 @@ mod stream;
 
 use super::library::library;
 use crate::error::{Error, Result};
+use cudarc::driver::sys;
+use cudarc::driver::sys::CUdevice_attribute::*;
+use cudarc::driver::sys::CUstream_flags::CU_STREAM_NON_BLOCKING;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-use kernel::LaunchConfig;
 pub(super) use kernel::{CudaFunction, Launch, Module, USUAL_SHARED};
 pub use memory::Buffer;
 pub(super) use memory::Pinned;
@@ -23,45 +25,45 @@ pub type Address = u64;
 
 library!(
     /// Functions of `libcuda`.
-    Driver, "the NVIDIA driver (libcuda)", "SOFTDIFF_LIBCUDA", &["libcuda.so.1", "libcuda.so"],
+    Driver, sys, "the NVIDIA driver (libcuda)", "SOFTDIFF_LIBCUDA", &["libcuda.so.1", "libcuda.so"],
     "without an NVIDIA driver everything that runs on the CPU still works",
     {
-        init: "cuInit" (c_uint);
-        version: "cuDriverGetVersion" (*mut c_int);
-        device_count: "cuDeviceGetCount" (*mut c_int);
-        device_get: "cuDeviceGet" (*mut c_int, c_int);
-        device_name: "cuDeviceGetName" (*mut c_char, c_int, c_int);
-        device_attribute: "cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
-        context_retain: "cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
-        context_set: "cuCtxSetCurrent" (Handle);
-        memory_info: "cuMemGetInfo_v2" (*mut usize, *mut usize);
-        alloc: "cuMemAlloc_v2" (*mut Address, usize);
-        free: "cuMemFree_v2" (Address);
-        alloc_host: "cuMemAllocHost_v2" (*mut *mut c_void, usize);
-        free_host: "cuMemFreeHost" (*mut c_void);
-        to_device: "cuMemcpyHtoDAsync_v2" (Address, *const c_void, usize, Handle);
-        to_host: "cuMemcpyDtoHAsync_v2" (*mut c_void, Address, usize, Handle);
-        fill_bytes: "cuMemsetD8Async" (Address, u8, usize, Handle);
-        fill_words: "cuMemsetD32Async" (Address, c_uint, usize, Handle);
-        stream_create: "cuStreamCreate" (*mut Handle, c_uint);
-        stream_wait: "cuStreamWaitEvent" (Handle, Handle, c_uint);
-        stream_synchronize: "cuStreamSynchronize" (Handle);
-        begin_capture: "cuStreamBeginCapture_v2" (Handle, c_int);
-        end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
-        graph_instantiate: "cuGraphInstantiateWithFlags" (*mut Handle, Handle, u64);
-        graph_launch: "cuGraphLaunch" (Handle, Handle);
-        graph_destroy: "cuGraphDestroy" (Handle);
-        graph_exec_destroy: "cuGraphExecDestroy" (Handle);
-        module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
-        module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
-        function_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
-        launch: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
-        event_create: "cuEventCreate" (*mut Handle, c_uint);
-        event_destroy: "cuEventDestroy_v2" (Handle);
-        event_record: "cuEventRecord" (Handle, Handle);
-        event_synchronize: "cuEventSynchronize" (Handle);
-        event_elapsed: "cuEventElapsedTime" (*mut f32, Handle, Handle);
-        error_name: "cuGetErrorName" (c_int, *mut *const c_char);
+        init: cuInit (c_uint);
+        version: cuDriverGetVersion (*mut c_int);
+        device_count: cuDeviceGetCount (*mut c_int);
+        device_get: cuDeviceGet (*mut c_int, c_int);
+        device_name: cuDeviceGetName (*mut c_char, c_int, c_int);
+        device_attribute: cuDeviceGetAttribute (*mut c_int, c_int, c_int);
+        context_retain: cuDevicePrimaryCtxRetain (*mut Handle, c_int);
+        context_set: cuCtxSetCurrent (Handle);
+        memory_info: cuMemGetInfo_v2 (*mut usize, *mut usize);
+        alloc: cuMemAlloc_v2 (*mut Address, usize);
+        free: cuMemFree_v2 (Address);
+        alloc_host: cuMemAllocHost_v2 (*mut *mut c_void, usize);
+        free_host: cuMemFreeHost (*mut c_void);
+        to_device: cuMemcpyHtoDAsync_v2 (Address, *const c_void, usize, Handle);
+        to_host: cuMemcpyDtoHAsync_v2 (*mut c_void, Address, usize, Handle);
+        fill_bytes: cuMemsetD8Async (Address, u8, usize, Handle);
+        fill_words: cuMemsetD32Async (Address, c_uint, usize, Handle);
+        stream_create: cuStreamCreate (*mut Handle, c_uint);
+        stream_wait: cuStreamWaitEvent (Handle, Handle, c_uint);
+        stream_synchronize: cuStreamSynchronize (Handle);
+        begin_capture: cuStreamBeginCapture_v2 (Handle, c_int);
+        end_capture: cuStreamEndCapture (Handle, *mut Handle);
+        graph_instantiate: cuGraphInstantiateWithFlags (*mut Handle, Handle, u64);
+        graph_launch: cuGraphLaunch (Handle, Handle);
+        graph_destroy: cuGraphDestroy (Handle);
+        graph_exec_destroy: cuGraphExecDestroy (Handle);
+        module_load: cuModuleLoadData (*mut Handle, *const c_void);
+        module_function: cuModuleGetFunction (*mut Handle, Handle, *const c_char);
+        function_attribute: cuFuncSetAttribute (Handle, c_int, c_int);
+        launch: cuLaunchKernelEx (*const sys::CUlaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+        event_create: cuEventCreate (*mut Handle, c_uint);
+        event_destroy: cuEventDestroy_v2 (Handle);
+        event_record: cuEventRecord (Handle, Handle);
+        event_synchronize: cuEventSynchronize (Handle);
+        event_elapsed: cuEventElapsedTime (*mut f32, Handle, Handle);
+        error_name: cuGetErrorName (c_int, *mut *const c_char);
     }
 );
 
@@ -71,11 +73,11 @@ const OLDEST_DRIVER: i32 = 12_000;
 /// From these on a kernel may start before the one it follows has ended, also in graphs.
 const EARLY_START: (i32, i32) = (9, 0);
 const EARLY_START_DRIVER: i32 = 12_030;
-const OUT_OF_MEMORY: i32 = 2;
 
 impl Driver {
     /// Turns a status into a result.
     pub fn check(&self, what: &str, status: i32) -> Result<()> {
+        const OUT_OF_MEMORY: i32 = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as i32;
         if status == 0 {
             return Ok(());
         }
@@ -169,13 +171,15 @@ impl CudaDevice {
             driver.check("making a context", (driver.context_retain)(&mut context, device))?;
             driver.check("entering the context", (driver.context_set)(context))?;
             for stream in [&mut stream, &mut side, &mut copies] {
-                driver.check("making a stream", (driver.stream_create)(stream, 1))?;
+                driver.check("making a stream", (driver.stream_create)(stream, CU_STREAM_NON_BLOCKING as c_uint))?;
             }
         }
-        let attribute = |which| -> Result<i32> {
+        let attribute = |which: sys::CUdevice_attribute| -> Result<i32> {
             let mut value = 0;
             // SAFETY: a valid out-pointer.
-            driver.check("asking for a property", unsafe { (driver.device_attribute)(&mut value, which, device) })?;
+            driver.check("asking for a property", unsafe {
+                (driver.device_attribute)(&mut value, which as c_int, device)
+            })?;
             Ok(value)
         };
         let mut name = [0 as c_char; 256];
@@ -183,7 +187,10 @@ impl CudaDevice {
         driver.check("asking for the name", unsafe { (driver.device_name)(name.as_mut_ptr(), 256, device) })?;
         // SAFETY: the driver ends the name with NUL.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-        let capability = (attribute(75)?, attribute(76)?);
+        let capability = (
+            attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        );
         if capability < OLDEST {
             return Err(Error::Device {
                 what: format!("{name} has compute capability {}.{}", capability.0, capability.1),
@@ -191,7 +198,8 @@ impl CudaDevice {
                 hint: "use --device cpu".into(),
             });
         }
-        let (multiprocessors, shared) = (attribute(16)? as usize, attribute(97)? as usize);
+        let multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize;
+        let shared = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as usize;
         Ok(Arc::new(CudaDevice {
             driver,
             context,

@@ -84,16 +84,64 @@ impl SharedLibrary {
     }
 }
 
+/// A C function's type: the sizes of its result and its arguments.
+pub(crate) trait CFunction: Copy {
+    const SIZES: &'static [usize];
+}
+
+macro_rules! c_function {
+    ($($argument:ident)*) => {
+        impl<R, $($argument),*> CFunction for unsafe fn($($argument),*) -> R {
+            const SIZES: &'static [usize] = &[size_of::<R>(), $(size_of::<$argument>()),*];
+        }
+        impl<R, $($argument),*> CFunction for unsafe extern "C" fn($($argument),*) -> R {
+            const SIZES: &'static [usize] = &[size_of::<R>(), $(size_of::<$argument>()),*];
+        }
+    };
+}
+c_function!();
+c_function!(A);
+c_function!(A B);
+c_function!(A B C);
+c_function!(A B C D);
+c_function!(A B C D E);
+c_function!(A B C D E F);
+c_function!(A B C D E F G H I J K L M N O P Q S T U);
+c_function!(A B C D E F G H I J K L M N O P Q S T U V W X);
+
+/// Whether our declaration of a function has as many arguments as NVIDIA's header, and each of the same size.
+pub(crate) const fn same_layout<Ours: CFunction, Theirs: CFunction>(_: Theirs) -> bool {
+    let (ours, theirs) = (Ours::SIZES, Theirs::SIZES);
+    let mut same = ours.len() == theirs.len();
+    let mut i = 0;
+    while same && i < ours.len() {
+        same = ours[i] == theirs[i];
+        i += 1;
+    }
+    same
+}
+
 /// Declares a table of C functions that return a status, loaded once.
+///
+/// The declarations are compared with those that cudarc generates from NVIDIA's headers (`$sys`). Its functions are not
+/// called: they panic where a library or a function is missing, look for libraries in their own order, and take a status
+/// that a newer library has added for one of a Rust enum.
 macro_rules! library {
-    ($(#[$meta:meta])* $table:ident, $what:literal, $variable:literal, $names:expr, $hint:literal,
-     { $($function:ident: $symbol:literal ($($argument:ty),* $(,)?);)* }) => {
+    ($(#[$meta:meta])* $table:ident, $sys:ident, $what:literal, $variable:literal, $names:expr, $hint:literal,
+     { $($function:ident: $symbol:ident ($($argument:ty),* $(,)?) $(-> $result:ty)?;)* }) => {
         $(#[$meta])*
         #[allow(missing_docs)]
         pub struct $table {
             pub library: $crate::cuda::library::SharedLibrary,
-            $(pub $function: unsafe extern "C" fn($($argument),*) -> i32,)*
+            $(pub $function: unsafe extern "C" fn($($argument),*) -> library!(@result $($result)?),)*
         }
+
+        $(const _: () = assert!(
+            $crate::cuda::library::same_layout::<unsafe extern "C" fn($($argument),*) -> library!(@result $($result)?), _>(
+                $sys::$symbol as unsafe fn($(library!(@any $argument)),*) -> _
+            ),
+            concat!(stringify!($symbol), " is not declared as in NVIDIA's header")
+        );)*
 
         impl $table {
             /// The functions, loaded on first use.
@@ -103,11 +151,14 @@ macro_rules! library {
                 let load = || {
                     let library = $crate::cuda::library::SharedLibrary::open($what, $variable, $names, $hint)?;
                     // SAFETY: the types are those of the library's headers.
-                    Ok(unsafe { $table { $($function: library.function($symbol)?,)* library } })
+                    Ok(unsafe { $table { $($function: library.function(stringify!($symbol))?,)* library } })
                 };
                 TABLE.get_or_init(load).as_ref().map_err(Clone::clone)
             }
         }
     };
+    (@result) => { i32 };
+    (@result $result:ty) => { $result };
+    (@any $argument:ty) => { _ };
 }
 pub(crate) use library;

@@ -4,6 +4,7 @@
 use super::library::library;
 use crate::cache;
 use crate::error::{Error, Result};
+use cudarc::nvrtc::sys;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr::{null, null_mut};
@@ -12,18 +13,18 @@ type Program = *mut c_void;
 
 library!(
     /// Functions of `libnvrtc`.
-    Nvrtc, "NVIDIA's run-time compiler (libnvrtc)", "SOFTDIFF_NVRTC",
+    Nvrtc, sys, "NVIDIA's run-time compiler (libnvrtc)", "SOFTDIFF_NVRTC",
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"],
     "install the CUDA toolkit 12 or 13, or `pip install nvidia-cuda-nvrtc` and name its file in SOFTDIFF_NVRTC",
     {
-        create: "nvrtcCreateProgram" (*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char);
-        compile: "nvrtcCompileProgram" (Program, c_int, *const *const c_char);
-        destroy: "nvrtcDestroyProgram" (*mut Program);
-        log_size: "nvrtcGetProgramLogSize" (Program, *mut usize);
-        log: "nvrtcGetProgramLog" (Program, *mut c_char);
-        cubin_size: "nvrtcGetCUBINSize" (Program, *mut usize);
-        cubin: "nvrtcGetCUBIN" (Program, *mut c_char);
-        version: "nvrtcVersion" (*mut c_int, *mut c_int);
+        create: nvrtcCreateProgram (*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char);
+        compile: nvrtcCompileProgram (Program, c_int, *const *const c_char);
+        destroy: nvrtcDestroyProgram (*mut Program);
+        log_size: nvrtcGetProgramLogSize (Program, *mut usize);
+        log: nvrtcGetProgramLog (Program, *mut c_char);
+        cubin_size: nvrtcGetCUBINSize (Program, *mut usize);
+        cubin: nvrtcGetCUBIN (Program, *mut c_char);
+        version: nvrtcVersion (*mut c_int, *mut c_int);
     }
 );
 

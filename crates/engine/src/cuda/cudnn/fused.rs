@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The heuristic whose proposals are compiled, and how many: each takes some 0.4 s of one core. Its first five are
 /// variants of one engine for Hopper.
-const MODE: i32 = 3;
+const MODE: i32 = super::HEURISTIC_A;
 const CANDIDATES: usize = 4;
 /// Stored instead of a mode if two passes are faster.
 const APART: i32 = -1;

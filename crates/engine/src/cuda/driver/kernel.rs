@@ -3,49 +3,18 @@
 use super::{CudaDevice, Handle};
 use crate::cuda::kernels::KernelName;
 use crate::error::Result;
+use cudarc::driver::sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+use cudarc::driver::sys::CUlaunchAttributeID::{
+    self, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+};
+use cudarc::driver::sys::CUlaunchAttributeValue_union__bindgen_ty_1 as ClusterDimension;
+use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchAttributeValue as LaunchValue, CUlaunchConfig};
 use std::ffi::{CString, c_int, c_uint, c_void};
-use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-const CLUSTER_DIMENSION: c_uint = 4;
-const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
-const MAX_DYNAMIC_SHARED: c_int = 8;
 /// Bytes of shared memory that every kernel may have.
 pub(in crate::cuda) const USUAL_SHARED: usize = 48 << 10;
-
-/// `CUlaunchConfig` of cuda.h.
-#[repr(C)]
-#[allow(missing_docs)]
-pub struct LaunchConfig {
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
-    shared: c_uint,
-    stream: Handle,
-    attributes: *const LaunchAttribute,
-    count: c_uint,
-}
-
-/// `CUlaunchAttribute` of cuda.h, with room for any value.
-#[repr(C, align(8))]
-#[allow(missing_docs)]
-pub struct LaunchAttribute {
-    id: c_uint,
-    pad: c_uint,
-    value: [c_uint; 16],
-}
-
-impl LaunchAttribute {
-    fn new(id: c_uint, [x, y, z]: [c_uint; 3]) -> LaunchAttribute {
-        let mut value = [0; 16];
-        value[..3].copy_from_slice(&[x, y, z]);
-        LaunchAttribute { id, pad: 0, value }
-    }
-}
-
-// As cuda.h lays them out on 64-bit machines.
-const _: () = assert!(size_of::<LaunchConfig>() == 56 && offset_of!(LaunchConfig, attributes) == 40);
-const _: () = assert!(size_of::<LaunchAttribute>() == 72 && offset_of!(LaunchAttribute, value) == 8);
 
 /// A compiled program.
 pub(in crate::cuda) struct Module {
@@ -72,7 +41,13 @@ impl CudaFunction {
             return Ok(());
         }
         // SAFETY: a live kernel.
-        let status = unsafe { (device.driver.function_attribute)(self.0, MAX_DYNAMIC_SHARED, bytes as c_int) };
+        let status = unsafe {
+            (device.driver.function_attribute)(
+                self.0,
+                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int,
+                bytes as c_int,
+            )
+        };
         device.driver.check("asking for shared memory", status)
     }
 }
@@ -113,24 +88,39 @@ pub(in crate::cuda) struct Launch {
 impl Launch {
     /// Enqueues the kernel. If it `follows` a kernel of its stream and nothing else, its blocks may come to the GPU before
     /// that has ended: every kernel of ours begins by waiting for it.
+    #[allow(non_snake_case)]
     pub fn enqueue(&self, device: &CudaDevice, stream: Handle, follows: bool) -> Result<()> {
         let mut pointers: Vec<*mut c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
-        let cluster = (self.cluster > 1).then(|| LaunchAttribute::new(CLUSTER_DIMENSION, [1, self.cluster, 1]));
-        let early = follows && device.starts_early;
-        let early = early.then(|| LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]));
-        let attributes: Vec<LaunchAttribute> = cluster.into_iter().chain(early).collect();
-        let config = LaunchConfig {
-            grid: self.grid,
-            block: self.block,
-            shared: self.shared,
-            stream,
-            attributes: attributes.as_ptr(),
-            count: attributes.len() as c_uint,
+        let mut attributes = Vec::with_capacity(2);
+        if self.cluster > 1 {
+            let clusterDim = ClusterDimension { x: 1, y: self.cluster, z: 1 };
+            attributes.push(attribute(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, LaunchValue { clusterDim }));
+        }
+        if follows && device.starts_early {
+            let value = LaunchValue { programmaticStreamSerializationAllowed: 1 };
+            attributes.push(attribute(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value));
+        }
+        let ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]) = (self.grid, self.block);
+        let config = CUlaunchConfig {
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes: self.shared,
+            hStream: stream.cast(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as c_uint,
         };
         // SAFETY: every argument is as wide as its parameter or wider, in the kernel's order; the configuration outlives
         // the call.
         let status = unsafe { (device.driver.launch)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
         device.driver.check("launching a kernel", status)
     }
+}
+
+fn attribute(id: CUlaunchAttributeID, value: LaunchValue) -> CUlaunchAttribute {
+    CUlaunchAttribute { id, pad: [0; 4], value }
 }

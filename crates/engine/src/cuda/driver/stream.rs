@@ -2,6 +2,7 @@
 
 use super::{CudaDevice, Handle};
 use crate::error::Result;
+use cudarc::driver::sys::{CUevent_flags, CUstreamCaptureMode};
 use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 impl CudaDevice {
     /// Records what `work` enqueues as a graph.
     pub(in crate::cuda) fn capture(self: &Arc<Self>, work: impl FnOnce() -> Result<()>) -> Result<CudaGraph> {
-        const RELAXED: c_int = 2;
+        const RELAXED: c_int = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int;
         self.enter()?;
         let (mut graph, mut instance) = (null_mut(), null_mut());
         // SAFETY: a live stream; the graph is destroyed after it was instantiated.
@@ -57,7 +58,7 @@ unsafe impl Send for CudaEvent {}
 
 impl CudaEvent {
     pub fn new(device: &Arc<CudaDevice>) -> Result<CudaEvent> {
-        const WITHOUT_TIMING: c_uint = 2;
+        const WITHOUT_TIMING: c_uint = CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
         device.enter()?;
         let mut raw = null_mut();
         // SAFETY: a valid out-pointer.
