@@ -34,7 +34,7 @@ fn cut() -> ImageError {
 }
 
 fn unsupported(what: &'static str) -> ImageError {
-    ImageError::Unsupported { format: FORMAT, what }
+    ImageError::Unsupported { format: FORMAT, what: what.into() }
 }
 
 /// Tables that segments define and scans use.
