@@ -373,7 +373,7 @@ fn a_survey_counts_sizes_classes_duplicates_and_broken_files() {
     assert_eq!((survey.grey, survey.coloured, survey.usual_size()), (1, 5, Some((4, 3))));
     assert_eq!(survey.class_counts.values().collect::<Vec<_>>(), [&2, &4]);
     assert_eq!(survey.duplicates, [(4, 0)]);
-    assert_eq!(survey.broken[0].to_string(), "set/bee/e.gif: GIF pictures are not read: convert them to PNG or JPEG");
+    assert_eq!(survey.broken[0].to_string(), "set/bee/e.gif: GIF: the file is cut off");
     assert_eq!(*told.lock().unwrap(), [(7, 7)]);
 }
 

@@ -108,6 +108,32 @@ fn zip64_fields_and_comments_are_understood() {
 }
 
 #[test]
+fn a_wrong_length_of_the_directory_changes_nothing() {
+    let forged = Checkpoint::default();
+    for length in [0, 3, 9999] {
+        let short = End { length: Some(length), ..End::default() };
+        let wide = Zip64 { length: Some(length.into()), ..Zip64::default() };
+        let wide = End { count: Some(u16::MAX), zip64: Some(wide), ..End::default() };
+        for end in [short, wide] {
+            let bytes = write_with_end(&forged.entries(), &end);
+            assert_eq!(ScoreSdeCheckpoint::from_bytes(&bytes).unwrap(), read(&forged), "{length}");
+        }
+    }
+}
+
+#[test]
+fn a_zip64_record_that_the_short_one_does_not_ask_for_changes_nothing() {
+    let forged = Checkpoint::default();
+    let lie = Zip64 { count: Some(3), length: Some(3), offset: Some(3), ..Zip64::default() };
+    let nowhere = Zip64 { located: Some(u64::MAX), ..Zip64::default() };
+    let volumes = Zip64 { disks: Some(2), record_length: Some(u64::MAX), ..Zip64::default() };
+    for zip64 in [lie, nowhere, volumes] {
+        let bytes = write_with_end(&forged.entries(), &End { zip64: Some(zip64), ..End::default() });
+        assert_eq!(ScoreSdeCheckpoint::from_bytes(&bytes).unwrap(), read(&forged));
+    }
+}
+
+#[test]
 fn a_positional_model_has_no_frozen_parameter() {
     let mut forged = Checkpoint { params: vec![forge::pickle::int(1), forge::pickle::int(2)], ..Checkpoint::default() };
     forged.model.retain(|(name, _)| name != W);

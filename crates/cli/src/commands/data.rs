@@ -15,7 +15,7 @@ Example: look at a folder of faces, then make 64 x 64 pictures of them.
 
 What can be read: a folder of pictures (any depth), a zip, tar or tar.gz of one, CIFAR-10 binary (folder or tar.gz), IDX (the
 MNIST family), .npy, .npz, Parquet with picture bytes (a file or a folder of them), and embedded:fashion-mnist.
-Pictures may be PNG, JPEG, WebP, BMP, PGM or PPM. Folders are classes; folders named train and test are parts.";
+Pictures may be PNG, JPEG, WebP, GIF, TIFF, BMP, PGM or PPM. Folders are classes; folders named train and test are parts.";
 
 /// Look at a data set, or make one ready for training.
 #[derive(Args)]

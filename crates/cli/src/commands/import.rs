@@ -137,9 +137,10 @@ fn explain(error: ImportError) -> Failure {
         | ImportError::PickleProtocol { .. } => {
             "save it again in Python: torch.save(torch.load(\"old.pth\", map_location=\"cpu\"), \"new.pth\")"
         }
-        ImportError::Bytes(_) | ImportError::Archive(ArchiveError::Bytes(_) | ArchiveError::ZipCrc { .. }) => {
-            "the file is damaged or not completely downloaded: fetch it again"
-        }
+        ImportError::Bytes(_)
+        | ImportError::Archive(
+            ArchiveError::Bytes(_) | ArchiveError::ZipCrc { .. } | ArchiveError::ZipDamaged { .. },
+        ) => "the file is damaged or not completely downloaded: fetch it again",
         ImportError::Archive(ArchiveError::NotZip { .. }) => {
             "is this the .pth file, completely downloaded? torch 1.6 and newer write zip archives"
         }

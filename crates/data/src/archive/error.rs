@@ -11,27 +11,24 @@ pub enum ArchiveError {
     /// A part of the archive ends too soon.
     #[error(transparent)]
     Bytes(#[from] BytesError),
-    /// There is no zip archive in this file.
-    #[error("not a zip archive: no end-of-central-directory record in the last {searched} bytes")]
-    NotZip { searched: u64 },
-    /// A zip record is not where another record says it is.
-    #[error("zip: no {part} at offset {offset}")]
-    ZipSignature { part: &'static str, offset: u64 },
-    /// Two parts of the archive contradict each other.
-    #[error("zip: {part}: {field} is {found}, expected {expected}")]
-    ZipDisagrees { part: String, field: &'static str, expected: u64, found: u64 },
+    /// There is no zip archive in this file, or its end or directory is missing.
+    #[error("not a zip archive, or an incomplete one ({reason})")]
+    NotZip { reason: String },
+    /// Parts of the archive contradict each other.
+    #[error("zip: {reason}")]
+    ZipDamaged { reason: String },
     /// More entries than the reader accepts.
-    #[error("zip: the archive claims {count} entries, more than the limit of {limit}")]
+    #[error("zip: {count} entries, more than the limit of {limit}")]
     ZipTooManyEntries { count: u64, limit: u64 },
     /// Two entries have one name.
-    #[error("zip: entry {name} appears twice")]
-    ZipDuplicate { name: String },
+    #[error("zip: two entries have the same name")]
+    ZipDuplicate,
     /// Two entries, or an entry and the directory, share bytes.
-    #[error("zip: {first} and {second} overlap")]
-    ZipOverlap { first: String, second: String },
+    #[error("zip: two entries, or an entry and the directory, overlap")]
+    ZipOverlap,
     /// An entry is compressed.
-    #[error("zip: entry {name} is compressed (method {method}), expected stored")]
-    ZipCompressed { name: String, method: u16 },
+    #[error("zip: entry {name} is compressed ({method}), expected stored")]
+    ZipCompressed { name: String, method: String },
     /// An entry is encrypted.
     #[error("zip: entry {name} is encrypted, expected plain bytes")]
     ZipEncrypted { name: String },
@@ -45,14 +42,14 @@ pub enum ArchiveError {
     #[error("the archive has no entry {name}")]
     MissingEntry { name: String },
     /// An entry is compressed in a way that is not read.
-    #[error("zip: entry {name} is compressed by method {method}, expected 0 (stored) or 8 (deflated)")]
-    ZipMethod { name: String, method: u16 },
+    #[error("zip: entry {name} is compressed by {method}, expected stored or deflated")]
+    ZipMethod { name: String, method: String },
     /// Two entries of a tar archive have one name.
     #[error("tar: entry {name} appears twice")]
     TarDuplicate { name: String },
     /// A header of a tar archive is not one.
     #[error("tar: the header at offset {offset} is damaged: {reason}")]
-    TarHeader { offset: u64, reason: &'static str },
+    TarHeader { offset: u64, reason: String },
     /// More entries than the reader accepts.
     #[error("tar: more than {limit} entries")]
     TarTooManyEntries { limit: u64 },

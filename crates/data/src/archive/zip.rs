@@ -1,21 +1,22 @@
-//! A zip reader for stored and deflated entries (APPNOTE 6.3.10), over bytes already in memory.
+//! Zip archives of stored and deflated entries, over bytes already in memory; the directory is read by the `zip` crate.
 //!
-//! Invariant: every entry handed out lies inside the file, overlaps no other, and has the length and the CRC-32 of its
-//! directory record. The central directory is the truth; local headers must agree with it where they speak.
+//! Invariant: every entry handed out lies inside the file, overlaps no other, agrees with its local header, and has the
+//! length and the CRC-32 of its directory record.
 
-mod directory;
-mod end;
 mod write;
 
-pub use write::ZipWriter;
+pub use write::StoredZip;
 
 use super::ArchiveError;
 use super::inflate::{self, Wrapping};
 use crate::quote::quote;
-use directory::{ZipMethod, ZipRecord};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::{Cursor, Read};
 use std::ops::Range;
+use zip::read::{ArchiveOffset, Config, ZipFile};
+use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
 
 /// What an archive may contain.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ pub struct Index {
 struct ZipEntry {
     name: String,
     crc: u32,
-    method: ZipMethod,
+    deflated: bool,
     data: Range<usize>,
     length: u64,
 }
@@ -43,45 +44,26 @@ struct ZipEntry {
 impl Index {
     /// Reads and checks the directory; the entries' bytes are checked when they are read.
     pub fn open(bytes: &[u8], rules: Rules) -> Result<Self, ArchiveError> {
-        let end = end::find(bytes)?;
-        let records = directory::read(bytes, &end, rules)?;
-        let mut index = Index { entries: Vec::new(), by_name: HashMap::new() };
-        let mut spans = Vec::new();
-        for (number, record) in records.into_iter().enumerate() {
-            let data = record.locate(bytes)?;
-            spans.push((record.header as usize, data.end, number));
-            index.insert(number, record, data)?;
+        // No search for an archive behind other bytes: its offsets would be ambiguous.
+        let config = Config { archive_offset: ArchiveOffset::Known(0) };
+        let mut archive = ZipArchive::with_config(config, Cursor::new(bytes)).map_err(not_zip)?;
+        let (count, limit) = (archive.len() as u64, rules.max_entries);
+        if count > limit {
+            return Err(ArchiveError::ZipTooManyEntries { count, limit });
         }
-        index.check_overlaps(spans, end.directory as usize)?;
-        Ok(index)
-    }
-
-    fn insert(&mut self, number: usize, record: ZipRecord, data: Range<usize>) -> Result<(), ArchiveError> {
-        if self.by_name.insert(record.name.clone(), number).is_some() {
-            return Err(ArchiveError::ZipDuplicate { name: quote(&record.name) });
+        if archive.has_duplicate_names() {
+            return Err(ArchiveError::ZipDuplicate);
         }
-        let ZipRecord { name, crc, method, length, .. } = record;
-        self.entries.push(ZipEntry { name, crc, method, data, length });
-        Ok(())
-    }
-
-    /// Sorted by their start, neighbours are the only ones that can touch.
-    fn check_overlaps(&self, mut spans: Vec<(usize, usize, usize)>, directory: usize) -> Result<(), ArchiveError> {
-        let name = |index: usize| self.entries.get(index).map(|entry| quote(&entry.name)).unwrap_or_default();
-        spans.sort_unstable();
-        for pair in spans.windows(2) {
-            if let [(_, end, first), (start, _, second)] = *pair
-                && end > start
-            {
-                return Err(ArchiveError::ZipOverlap { first: name(first), second: name(second) });
-            }
+        let mut entries = Vec::with_capacity(archive.len());
+        for number in 0..archive.len() {
+            entries.push(ZipEntry::check(&archive.by_index_raw(number).map_err(damaged)?, bytes, rules)?);
         }
-        match spans.last() {
-            Some(&(_, end, last)) if end > directory => {
-                Err(ArchiveError::ZipOverlap { first: name(last), second: "the central directory".into() })
-            }
-            _ => Ok(()),
+        if archive.has_overlapping_entries().map_err(damaged)? {
+            return Err(ArchiveError::ZipOverlap);
         }
+        archive.validate_header_consistency().map_err(damaged)?;
+        let by_name = entries.iter().map(|entry| entry.name.clone()).zip(0..).collect();
+        Ok(Index { entries, by_name })
     }
 
     /// The names of all entries in the order of the directory.
@@ -93,21 +75,64 @@ impl Index {
     pub fn read<'a>(&self, bytes: &'a [u8], name: &str, limit: u64) -> Result<Cow<'a, [u8]>, ArchiveError> {
         let entry = self.by_name.get(name).and_then(|&number| self.entries.get(number));
         let entry = entry.ok_or_else(|| ArchiveError::MissingEntry { name: quote(name) })?;
-        let data = bytes.get(entry.data.clone()).unwrap_or_default();
-        let data = match entry.method {
-            ZipMethod::Stored if entry.length > limit => {
-                return Err(ArchiveError::TooLarge { name: quote(name), bytes: entry.length, limit });
-            }
-            ZipMethod::Stored => Cow::Borrowed(data),
-            ZipMethod::Deflated => {
-                Cow::Owned(inflate::exactly(data, Wrapping::Raw, entry.length, limit, &quote(name))?)
-            }
-        };
+        if entry.length > limit {
+            return Err(ArchiveError::TooLarge { name: quote(name), bytes: entry.length, limit });
+        }
+        let mut data = Cow::Borrowed(bytes.get(entry.data.clone()).unwrap_or_default());
+        if entry.deflated {
+            data = inflate::exactly(&data, Wrapping::Raw, entry.length, limit, &quote(name))?.into();
+        }
         let computed = crc32fast::hash(&data);
         if computed != entry.crc {
             return Err(ArchiveError::ZipCrc { name: quote(name), stored: entry.crc, computed });
         }
         Ok(data)
+    }
+}
+
+impl ZipEntry {
+    /// The entry as its directory record describes it, if `rules` allow it and it lies inside the file.
+    fn check(entry: &ZipFile<impl Read>, bytes: &[u8], rules: Rules) -> Result<ZipEntry, ArchiveError> {
+        let name = std::str::from_utf8(entry.name_raw());
+        let name = name.map_err(|_| ArchiveError::ZipName { offset: entry.central_header_start() })?.to_string();
+        if entry.encrypted() {
+            return Err(ArchiveError::ZipEncrypted { name: quote(&name) });
+        }
+        let (stored, length) = (entry.compressed_size(), entry.size());
+        let deflated = match entry.compression() {
+            CompressionMethod::STORE if stored != length => {
+                return Err(ArchiveError::ZipDamaged {
+                    reason: format!("entry {}: stored size is {stored}, expected {length}", quote(&name)),
+                });
+            }
+            CompressionMethod::STORE => false,
+            CompressionMethod::DEFLATE if rules.deflated => true,
+            method if rules.deflated => {
+                return Err(ArchiveError::ZipMethod { name: quote(&name), method: method.to_string() });
+            }
+            method => return Err(ArchiveError::ZipCompressed { name: quote(&name), method: method.to_string() }),
+        };
+        let start = entry.data_start().and_then(|start| usize::try_from(start).ok());
+        let end = start.and_then(|start| start.checked_add(usize::try_from(stored).ok()?));
+        let data = start.zip(end).map(|(start, end)| start..end).filter(|data| bytes.get(data.clone()).is_some());
+        let beyond = || ArchiveError::ZipDamaged { reason: format!("entry {} ends beyond the file", quote(&name)) };
+        let data = data.ok_or_else(beyond)?;
+        Ok(ZipEntry { crc: entry.crc32(), deflated, data, length, name })
+    }
+}
+
+fn not_zip(error: ZipError) -> ArchiveError {
+    ArchiveError::NotZip { reason: reason(error) }
+}
+
+fn damaged(error: ZipError) -> ArchiveError {
+    ArchiveError::ZipDamaged { reason: reason(error) }
+}
+
+fn reason(error: ZipError) -> String {
+    match error {
+        ZipError::InvalidArchive(reason) => reason.trim_start_matches("header inconsistency detected: ").into(),
+        error => error.to_string(),
     }
 }
 
@@ -132,7 +157,7 @@ impl<'a> Archive<'a> {
     pub fn read(&self, name: &str) -> Result<&'a [u8], ArchiveError> {
         match self.index.read(self.bytes, name, u64::MAX)? {
             Cow::Borrowed(data) => Ok(data),
-            Cow::Owned(_) => Err(ArchiveError::ZipCompressed { name: quote(name), method: 8 }),
+            Cow::Owned(_) => unreachable!("an index without deflated entries"),
         }
     }
 }

@@ -90,5 +90,5 @@ fn damaged(reason: &str) -> ImageError {
 }
 
 fn unsupported(what: &'static str) -> ImageError {
-    ImageError::Unsupported { format: FORMAT, what }
+    ImageError::Unsupported { format: FORMAT, what: what.into() }
 }

@@ -1,6 +1,7 @@
 //! Why a picture was refused.
 
 use crate::quote::quote;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// A picture that cannot be decoded.
@@ -9,14 +10,14 @@ use thiserror::Error;
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum ImageError {
     /// The first bytes are of no known format.
-    #[error("not a PNG, JPEG, WebP, BMP or PNM picture: it begins with {start}")]
+    #[error("not a PNG, JPEG, WebP, GIF, TIFF, BMP or PNM picture: it begins with {start}")]
     Unknown { start: String },
     /// A format that exists but is not read.
     #[error("{format} pictures are not read: convert them to PNG or JPEG")]
     Format { format: &'static str },
     /// A rare kind of a known format.
     #[error("{format}: {what} is not supported: convert the picture to 8-bit PNG or JPEG")]
-    Unsupported { format: &'static str, what: &'static str },
+    Unsupported { format: &'static str, what: Cow<'static, str> },
     /// No pixels.
     #[error("the picture is {width} x {height}: it has no pixels")]
     Empty { width: u64, height: u64 },
@@ -41,8 +42,6 @@ impl ImageError {
     /// The refusal of bytes of no known format; names the well-known ones.
     pub(super) fn unknown(bytes: &[u8]) -> ImageError {
         let format = match bytes {
-            [b'G', b'I', b'F', b'8', ..] => "GIF",
-            [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => "TIFF",
             [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', ..] => "AVIF",
             [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', ..] => "HEIC",
             [0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => "JPEG XL",

@@ -19,7 +19,8 @@ impl Orientation {
             Format::Jpeg => jpeg(bytes),
             Format::Png => png(bytes),
             Format::WebP => webp(bytes),
-            Format::Bmp | Format::Pnm => None,
+            Format::Tiff => Some(bytes),
+            Format::Bmp | Format::Pnm | Format::Gif => None,
         }?;
         read(tiff).filter(|value| (1..=8).contains(value)).map(|value| Orientation(value as u8))
     }

@@ -23,7 +23,7 @@ pub mod png;
 mod png_decode;
 mod pnm;
 pub mod resize;
-
+mod tiff;
 mod webp;
 
 pub use error::ImageError;
@@ -65,6 +65,10 @@ pub enum Format {
     Bmp,
     /// Portable anymap: PGM and PPM.
     Pnm,
+    /// Graphics Interchange Format; of an animation the first picture.
+    Gif,
+    /// Tagged Image File Format; of several pictures the first.
+    Tiff,
 }
 
 impl Format {
@@ -76,6 +80,8 @@ impl Format {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
             [b'B', b'M', ..] => Some(Format::Bmp),
             [b'P', b'1'..=b'7', b' ' | b'\t' | b'\r' | b'\n' | b'#', ..] => Some(Format::Pnm),
+            [b'G', b'I', b'F', b'8', ..] => Some(Format::Gif),
+            [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Format::Tiff),
             _ => None,
         }
     }
@@ -88,6 +94,8 @@ impl Format {
             Format::WebP => "WebP",
             Format::Bmp => "BMP",
             Format::Pnm => "PNM",
+            Format::Gif => "GIF",
+            Format::Tiff => "TIFF",
         }
     }
 }
@@ -120,6 +128,8 @@ pub fn decode_as_stored(bytes: &[u8]) -> Result<Picture, ImageError> {
         Some(Format::WebP) => webp::decode(bytes),
         Some(Format::Bmp) => bmp::decode(bytes),
         Some(Format::Pnm) => pnm::decode(bytes),
+        Some(Format::Gif) => gif::decode(bytes),
+        Some(Format::Tiff) => tiff::decode(bytes),
         None => Err(ImageError::unknown(bytes)),
     }
 }

@@ -12,7 +12,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
         _ => {
             return Err(ImageError::Unsupported {
                 format: FORMAT,
-                what: "a kind other than binary grey (P5) and colour (P6)",
+                what: "a kind other than binary grey (P5) and colour (P6)".into(),
             });
         }
     };

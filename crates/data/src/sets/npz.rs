@@ -6,7 +6,7 @@
 use super::npy::Array;
 use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
-use crate::archive::zip::{Index, ZipWriter};
+use crate::archive::zip::{Index, StoredZip};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
@@ -96,7 +96,7 @@ pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Res
         entries.push(("labels.npy", npy_header("<i8", &[labels.len()]), data));
     }
     let shape = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
-    let mut zip = ZipWriter::new(out);
+    let mut zip = StoredZip::new(out);
     for (name, header, data) in &entries {
         zip.entry(name, &[header, data])?;
     }

@@ -1,52 +1,57 @@
-//! Tables as CSV (RFC 4180, lines ended by a newline alone): empty where there is no number.
+//! Tables as CSV, lines ended by a newline alone: empty where there is no number.
 
 use super::History;
 use crate::metrics::{Made, StoredEvaluations};
 use crate::run::{Event, EventKind};
+use csv::Writer;
+
+/// A table as CSV, its head first.
+pub fn csv_table<R: IntoIterator<Item: AsRef<[u8]>>>(head: R, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Writer::from_writer(Vec::new());
+    table.write_record(head).expect("memory can be written to");
+    rows.into_iter().for_each(|row| table.write_record(row).expect("a row has a cell for each column"));
+    String::from_utf8(table.into_inner().expect("memory can be written to")).expect("all cells are text")
+}
 
 /// One row per `step` event: step, seconds trained, images seen, loss, rate, norm, and the loss by bin of t.
 pub fn steps_csv(history: &History) -> String {
     let bins = history.bin_names();
-    let mut text = String::from("step,seconds,images_seen,loss,rate,norm");
-    bins.iter().for_each(|bin| text += &format!(",loss_by_time_{bin}"));
-    text.push('\n');
-    for Event { step, kind } in &history.events {
-        let EventKind::Step { images_seen, loss, loss_by_time, rate, norm } = kind else { continue };
+    let fixed = ["step", "seconds", "images_seen", "loss", "rate", "norm"].map(String::from);
+    let head: Vec<String> = fixed.into_iter().chain(bins.iter().map(|bin| format!("loss_by_time_{bin}"))).collect();
+    let row = |Event { step, kind }: &Event| {
+        let EventKind::Step { images_seen, loss, loss_by_time, rate, norm } = kind else { return None };
         let seconds = history.clock.seconds(*step).map_or(String::new(), |seconds| format!("{seconds:.3}"));
-        text += &format!("{step},{seconds},{images_seen},{loss},{rate},{norm}");
-        for bin in 0..bins.len() {
-            let value = loss_by_time.get(bin).copied().flatten();
-            text += &value.map_or(",".into(), |value| format!(",{value}"));
-        }
-        text.push('\n');
-    }
-    text
+        let fixed = [step.to_string(), seconds, images_seen.to_string(), loss.to_string(), rate.to_string()];
+        let by_time = (0..bins.len()).map(|bin| optional(loss_by_time.get(bin).copied().flatten()));
+        Some(fixed.into_iter().chain([norm.to_string()]).chain(by_time).collect())
+    };
+    csv_table(head, history.events.iter().filter_map(row))
 }
 
 /// One row per `evaluation` event: step, metric, value, number of images.
 pub fn evaluations_csv(history: &History) -> String {
-    let mut text = String::from("step,metric,value,images\n");
-    for Event { step, kind } in &history.events {
-        if let EventKind::Evaluation { metric, value, images } = kind {
-            text += &format!("{step},{},{value},{images}\n", quoted(metric));
+    let row = |Event { step, kind }: &Event| match kind {
+        EventKind::Evaluation { metric, value, images } => {
+            Some(vec![step.to_string(), metric.clone(), value.to_string(), images.to_string()])
         }
-    }
-    text
+        _ => None,
+    };
+    csv_table(["step", "metric", "value", "images"], history.events.iter().filter_map(row))
 }
 
 /// One row per number that `softdiff eval --run` kept, with what decides it; the whole protocol is in its JSON file.
 pub fn metrics_csv(kept: &StoredEvaluations) -> String {
-    let mut text = String::from(
-        "metric,value,error,sampler,sampler_steps,nfe,images,seeds,step,weights,images_hash,reference,reference_hash,network,preset\n",
-    );
+    let head = "metric,value,error,sampler,sampler_steps,nfe,images,seeds,step,weights,images_hash,reference,\
+                reference_hash,network,preset";
+    let mut rows = Vec::new();
     for one in &kept.evaluations {
         let (images, reference) = (&one.protocol.images, &one.protocol.reference);
         let made = |of: &dyn Fn(&Made) -> String| one.made.as_ref().map_or(String::new(), of);
         for (name, measured) in &one.results {
-            let cells = [
+            rows.push(vec![
                 name.clone(),
                 measured.value.to_string(),
-                measured.error.map_or(String::new(), |error| error.to_string()),
+                optional(measured.error),
                 made(&|made| made.sampler.clone()),
                 made(&|made| made.steps.to_string()),
                 made(&|made| made.evaluations.to_string()),
@@ -59,23 +64,23 @@ pub fn metrics_csv(kept: &StoredEvaluations) -> String {
                 reference.hash.clone(),
                 one.protocol.network.clone(),
                 one.protocol.preset.clone(),
-            ];
-            text += &(cells.map(|cell| quoted(&cell)).join(",") + "\n");
+            ]);
         }
     }
-    text
+    csv_table(head.split(','), rows)
 }
 
-/// A field, in quotes where it needs them.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
+fn optional(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::csv_table;
+
     #[test]
     fn a_field_with_commas_or_quotes_is_quoted() {
-        assert_eq!(super::quoted("fid"), "fid");
-        assert_eq!(super::quoted("a \"b\", c"), "\"a \"\"b\"\", c\"");
+        let row = ["fid", "a \"b\", c", "two\nlines", ""].map(String::from).to_vec();
+        assert_eq!(csv_table(["a", "b", "c", "d"], [row]), "a,b,c,d\nfid,\"a \"\"b\"\", c\",\"two\nlines\",\n");
     }
 }

@@ -5,7 +5,7 @@ mod protobuf;
 mod record_file;
 mod tensorboard;
 
-pub use csv::{evaluations_csv, metrics_csv, steps_csv};
+pub use csv::{csv_table, evaluations_csv, metrics_csv, steps_csv};
 pub use tensorboard::{event_file_name, tensorboard};
 
 use crate::run::{Event, EventKind, Result, RunFolder, RunSession};

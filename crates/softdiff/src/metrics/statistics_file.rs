@@ -2,7 +2,7 @@
 //! made.
 
 use super::{FeatureStatistics, MetricError};
-use crate::archive::zip::{Index, Rules, ZipWriter};
+use crate::archive::zip::{Index, Rules, StoredZip};
 use crate::data::npy::Array;
 use crate::data::npz::npy_header;
 use crate::import::read_file;
@@ -75,7 +75,7 @@ impl FeatureStatistics {
     pub fn write(&self, out: &mut impl Write, note: &StatisticsNote) -> io::Result<()> {
         let (mean, covariance) = self.moments().map_err(io::Error::other)?;
         let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-        let mut zip = ZipWriter::new(out);
+        let mut zip = StoredZip::new(out);
         zip.entry(NOTE, &[&serde_json::to_vec(note)?])?;
         zip.entry("mu.npy", &[&npy_header("<f8", &[mean.len()]), &bytes(&mean)])?;
         zip.entry("sigma.npy", &[&npy_header("<f8", &[mean.len(); 2]), &bytes(covariance.values())])?;

@@ -1,7 +1,7 @@
 //! Images to a grid, to single files, or to an archive.
 
 use super::ModelError;
-use crate::archive::zip::ZipWriter;
+use crate::archive::zip::StoredZip;
 use crate::corruption::Shape;
 use crate::data::{Dataset, write_npz};
 use crate::image::{grid, png};
@@ -34,7 +34,7 @@ pub fn write_images(out: &Path, shape: Shape, images: &[f64], seeds: &[u64], mad
         Some("zip") => {
             let pictures = bytes.chunks_exact(shape.len()).zip(seeds);
             let write = |to: &mut _| {
-                let mut zip = ZipWriter::new(to);
+                let mut zip = StoredZip::new(to);
                 for (picture, seed) in pictures {
                     zip.entry(&format!("{seed:08}.png"), &[&png::encode(width, height, channels, picture)])?;
                 }

@@ -71,7 +71,10 @@ pub fn write_with_end(entries: &[Entry], end: &End) -> Vec<u8> {
         let offset = entry.offset.unwrap_or(file.len() as u32);
         u32s(&mut file, &[0x0403_4b50]);
         u16s(&mut file, &[20, entry.flags, entry.method, 0, 0]);
-        u32s(&mut file, &[entry.crc, entry.local_size, entry.local_size]);
+        // With this flag sizes and checksum follow the data, and the local header has zeros.
+        let streamed = entry.flags & 8 != 0;
+        let local = if streamed { [0; 3] } else { [entry.crc, entry.local_size, entry.local_size] };
+        u32s(&mut file, &local);
         u16s(&mut file, &[entry.local_name.len() as u16, 0]);
         file.extend(entry.local_name.as_bytes());
         file.extend(&entry.data);

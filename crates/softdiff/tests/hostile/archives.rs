@@ -16,8 +16,15 @@ fn end(end: End) -> Vec<u8> {
     write_with_end(&Checkpoint::default().entries(), &end)
 }
 
+/// The good archive whose short end record refers to this zip64 record.
 fn zip64(zip64: Zip64) -> Vec<u8> {
-    end(End { zip64: Some(zip64), ..End::default() })
+    let (length, offset) = (Some(u32::MAX), Some(u32::MAX));
+    end(End { count: Some(u16::MAX), length, offset, zip64: Some(zip64), ..End::default() })
+}
+
+fn many_entries() -> Vec<u8> {
+    let entries: Vec<Entry> = (0..65_537).map(|number| Entry::new(&number.to_string(), vec![])).collect();
+    write_with_end(&entries, &End { count: Some(u16::MAX), zip64: Some(Zip64::default()), ..End::default() })
 }
 
 fn truncated(length: impl FnOnce(usize) -> usize) -> Vec<u8> {
@@ -35,121 +42,63 @@ pub fn cases() -> Vec<Case> {
     let mut prefixed = vec![0; 64];
     prefixed.extend(Checkpoint::default().write());
     vec![
-        case("empty file", vec![], "NotZip", "last 0 bytes"),
-        case("text file", b"hello".repeat(100), "NotZip", "no end-of-central-directory record"),
-        case("a megabyte of zeros", vec![0; 1 << 20], "NotZip", "last 65557 bytes"),
+        case("empty file", vec![], "NotZip", "Could not find EOCD"),
+        case("text file", b"hello".repeat(100), "NotZip", "not a zip archive, or an incomplete one"),
+        case("a megabyte of zeros", vec![0; 1 << 20], "NotZip", "Could not find EOCD"),
         case("torch before 1.6", legacy, "LegacyTorch", "before torch 1.6"),
-        case("last byte missing", truncated(|n| n - 1), "NotZip", "no end-of-central-directory"),
-        case("end record missing", truncated(|n| n - 22), "NotZip", "no end-of-central-directory"),
-        case("half the file", truncated(|n| n / 2), "NotZip", "no end-of-central-directory"),
-        case("four bytes", truncated(|_| 4), "NotZip", "last 4 bytes"),
-        case("bytes before the archive", prefixed, "ZipDisagrees", "end of the central directory"),
-        case("second volume", end(End { disk: 1, ..End::default() }), "ZipDisagrees", "volume number is 1"),
-        case("too few entries", end(End { count: Some(1), ..End::default() }), "ZipDisagrees", "length of all records"),
-        case("too many entries", end(End { count: Some(99), ..End::default() }), "Truncated", "central directory"),
+        case("last byte missing", truncated(|n| n - 1), "NotZip", "incomplete"),
+        case("end record missing", truncated(|n| n - 22), "NotZip", "incomplete"),
+        case("half the file", truncated(|n| n / 2), "NotZip", "incomplete"),
+        case("four bytes", truncated(|_| 4), "NotZip", "incomplete"),
+        case("bytes before the archive", prefixed, "NotZip", "No CDFH found"),
+        case("second volume", end(End { disk: 1, ..End::default() }), "NotZip", "Multi-disk"),
+        case("too few entries", end(End { count: Some(1), ..End::default() }), "ZipDamaged", "missing from central"),
+        case("too many entries", end(End { count: Some(99), ..End::default() }), "NotZip", "Unexpected end"),
         case("no entries", write(&[]), "MissingEntry", "data.pkl"),
-        case("directory too long", end(End { length: Some(9999), ..End::default() }), "ZipDisagrees", "end record"),
-        case(
-            "directory beyond the file",
-            end(End { offset: Some(1 << 30), ..End::default() }),
-            "ZipDisagrees",
-            "end of",
-        ),
-        case(
-            "a billion entries",
-            end(End {
-                count: Some(u16::MAX),
-                zip64: Some(Zip64 { count: Some(1 << 30), ..Zip64::default() }),
-                ..End::default()
-            }),
-            "ZipTooManyEntries",
-            "1073741824 entries",
-        ),
+        case("directory beyond the file", end(End { offset: Some(1 << 30), ..End::default() }), "NotZip", "offset"),
+        case("a billion entries", zip64(Zip64 { count: Some(1 << 30), ..Zip64::default() }), "NotZip", "EOCD64"),
+        case("65537 entries", many_entries(), "ZipTooManyEntries", "65537 entries, more than the limit of 65536"),
         case(
             "entries that need more than the directory",
-            end(End {
-                count: Some(u16::MAX),
-                zip64: Some(Zip64 { count: Some(5000), ..Zip64::default() }),
-                ..End::default()
-            }),
-            "Truncated",
-            "230000 bytes wanted",
+            zip64(Zip64 { count: Some(5000), ..Zip64::default() }),
+            "NotZip",
+            "EOCD64",
         ),
-        case(
-            "zip64 count lies",
-            zip64(Zip64 { count: Some(3), ..Zip64::default() }),
-            "ZipDisagrees",
-            "number of entries",
-        ),
-        case(
-            "zip64 length lies",
-            zip64(Zip64 { length: Some(3), ..Zip64::default() }),
-            "ZipDisagrees",
-            "length of the",
-        ),
-        case(
-            "zip64 offset lies",
-            zip64(Zip64 { offset: Some(3), ..Zip64::default() }),
-            "ZipDisagrees",
-            "offset of the",
-        ),
+        case("zip64 count lies", zip64(Zip64 { count: Some(3), ..Zip64::default() }), "ZipDamaged", "missing from"),
+        case("zip64 offset lies", zip64(Zip64 { offset: Some(3), ..Zip64::default() }), "NotZip", "Central Directory"),
         case(
             "zip64 directory wraps around",
-            end(End {
-                offset: Some(u32::MAX),
-                zip64: Some(Zip64 { offset: Some(u64::MAX), ..Zip64::default() }),
-                ..End::default()
-            }),
-            "ZipDisagrees",
-            "is 18446744073709551615",
+            zip64(Zip64 { offset: Some(u64::MAX), ..Zip64::default() }),
+            "NotZip",
+            "EOCD64",
         ),
-        case(
-            "zip64 beyond the file",
-            zip64(Zip64 { located: Some(u64::MAX), ..Zip64::default() }),
-            "Truncated",
-            "zip64 end",
-        ),
-        case(
-            "zip64 not there",
-            zip64(Zip64 { located: Some(0), ..Zip64::default() }),
-            "ZipSignature",
-            "zip64 end record",
-        ),
+        case("zip64 beyond the file", zip64(Zip64 { located: Some(u64::MAX), ..Zip64::default() }), "NotZip", "EOCD64"),
+        case("zip64 not there", zip64(Zip64 { located: Some(0), ..Zip64::default() }), "NotZip", "EOCD64"),
         case(
             "zip64 record wraps around",
             zip64(Zip64 { record_length: Some(u64::MAX), ..Zip64::default() }),
-            "ZipDisagrees",
-            "end of the record",
+            "NotZip",
+            "incomplete",
         ),
-        case(
-            "zip64 volumes",
-            zip64(Zip64 { disks: Some(2), ..Zip64::default() }),
-            "ZipDisagrees",
-            "number of volumes is 2",
-        ),
-        case("deflated", entries(|e| e[1].method = 8), "ZipCompressed", "method 8"),
+        case("zip64 volumes", zip64(Zip64 { disks: Some(2), ..Zip64::default() }), "NotZip", "Multi-disk"),
+        case("deflated", entries(|e| e[1].method = 8), "ZipCompressed", "Deflated"),
         case("encrypted", entries(|e| e[1].flags = 1), "ZipEncrypted", "byteorder"),
         case("wrong crc", entries(|e| e[2].crc ^= 1), "ZipCrc", "tiny/data/0"),
         case("wrong crc of the pickle", entries(|e| e[0].crc ^= 1), "ZipCrc", "tiny/data.pkl"),
-        case("duplicate", entries(|e| e.push(e[2].clone())), "ZipDuplicate", "tiny/data/0"),
-        case("entry inside another", entries(nest), "ZipOverlap", "\"tiny/outer\" and \"tiny/hidden\""),
+        case("duplicate", entries(|e| e.push(e[2].clone())), "ZipDuplicate", "the same name"),
+        case("entry inside another", entries(nest), "ZipOverlap", "overlap"),
         case("entry into the next", entries(|e| grow(e, 40)), "ZipOverlap", "overlap"),
-        case("last entry into the directory", entries(|e| grow_last(e)), "ZipOverlap", "the central directory"),
-        case("entry beyond the file", entries(|e| grow(e, 1 << 30)), "Truncated", "zip local header"),
-        case("size of the local header", entries(|e| e[1].local_size += 1), "ZipDisagrees", "size in the local header"),
-        case("stored size differs", entries(|e| e[1].stored_size += 1), "ZipDisagrees", "stored size is 7, expected 6"),
-        case("local name differs", entries(|e| e[1].local_name = "tiny/byteorde_".into()), "ZipSignature", "same name"),
-        case("header beyond the file", entries(|e| e[1].offset = Some(1 << 31)), "Truncated", "local header"),
-        case("header elsewhere", entries(|e| e[1].offset = Some(7)), "ZipSignature", "local header at offset 7"),
-        case("extra field missing", saturated(&[]), "Truncated", "zip64 extra field"),
-        case("extra field short", saturated(&[1, 0, 4, 0, 1, 2, 3, 4]), "Truncated", "zip64 extra field"),
-        case("extra field too long", saturated(&[1, 0, 255, 255]), "Truncated", "zip extra field"),
-        case(
-            "size of 2^64 - 1",
-            saturated(&[&[1, 0, 16, 0][..], &[255; 16]].concat()),
-            "Truncated",
-            "zip local header",
-        ),
+        case("last entry into the directory", entries(|e| grow_last(e)), "ZipOverlap", "the directory"),
+        case("entry beyond the file", entries(|e| grow(e, 1 << 30)), "ZipDamaged", "ends beyond the file"),
+        case("size of the local header", entries(|e| e[1].local_size += 1), "ZipDamaged", "size mismatch"),
+        case("stored size differs", entries(|e| e[1].stored_size += 1), "ZipDamaged", "stored size is 7, expected 6"),
+        case("local name differs", entries(|e| e[1].local_name = "tiny/byteorde_".into()), "ZipDamaged", "filename"),
+        case("header beyond the file", entries(|e| e[1].offset = Some(1 << 31)), "ZipDamaged", "Unexpected end"),
+        case("header elsewhere", entries(|e| e[1].offset = Some(7)), "ZipDamaged", "Invalid local file header"),
+        case("extra field missing", saturated(&[]), "ZipDamaged", "ends beyond the file"),
+        case("extra field short", saturated(&[1, 0, 4, 0, 1, 2, 3, 4]), "NotZip", "ZIP64 extra field"),
+        case("extra field too long", saturated(&[1, 0, 255, 255]), "NotZip", "ZIP64 extra field"),
+        case("size of 2^64 - 1", saturated(&[&[1, 0, 16, 0][..], &[255; 16]].concat()), "ZipDamaged", "overflows"),
         case("no pickle", entries(|e| rename(e, 0, "tiny/model.pkl")), "MissingEntry", "data.pkl"),
         case("two pickles", entries(|e| e.push(Entry::new("b/data.pkl", vec![]))), "TwoPickles", "\"tiny\" and \"b\""),
         case("storage missing", entries(|e| drop(e.remove(2))), "MissingEntry", "tiny/data/0"),

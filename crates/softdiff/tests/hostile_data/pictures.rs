@@ -98,13 +98,48 @@ fn bmp(width: i32, height: i32, bits: u16, compression: u32) -> Vec<u8> {
     })
 }
 
+fn gif_size(width: u16, height: u16) -> Vec<u8> {
+    changed("palette.gif", |bytes| {
+        bytes[6..8].copy_from_slice(&width.to_le_bytes());
+        bytes[8..10].copy_from_slice(&height.to_le_bytes());
+    })
+}
+
+/// A little-endian TIFF with the values of some entries of its directory changed.
+fn tiff(name: &str, entries: &[(u16, u16)]) -> Vec<u8> {
+    changed(name, |bytes| {
+        let directory = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
+        for (tag, value) in entries {
+            let found = (directory + 2..).step_by(12).find(|&at| bytes[at..at + 2] == tag.to_le_bytes());
+            let at = found.unwrap() + 8;
+            bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+    })
+}
+
+fn tiff_size(name: &str, width: u16, height: u16) -> Vec<u8> {
+    // All rows in one strip.
+    tiff(name, &[(256, width), (257, height), (278, height)])
+}
+
 pub fn pictures() -> Vec<Case> {
     let zeros = vec![0; 3000 * (1 + 9000)];
     vec![
         alone("nothing", "a.png", vec![], "Unknown", "the file is empty"),
         alone("text", "a.png", b"hello, I am no picture".to_vec(), "Unknown", "begins with \"hello, I\""),
-        alone("GIF", "a.gif", b"GIF89a\x01\0\x01\0".to_vec(), "Format", "GIF pictures are not read"),
-        alone("TIFF", "a.tif", b"II*\0\x08\0\0\0".to_vec(), "Format", "TIFF"),
+        alone("GIF of a few bytes", "a.gif", b"GIF89a\x01\0\x01\0".to_vec(), "Truncated", "GIF: the file is cut off"),
+        alone("GIF cut in half", "a.gif", half("palette.gif"), "Truncated", "cut off"),
+        alone("GIF of 65535 x 65535", "a.gif", gif_size(65535, 65535), "Side", "65535 x 65535"),
+        alone("GIF of 8192 x 8192 in 1 KB", "a.gif", gif_size(8192, 8192), "Claims", "8192 x 8192"),
+        alone("GIF smaller than its picture", "a.gif", gif_size(5, 5), "Damaged", "GIF"),
+        alone("GIF without pixels", "a.gif", gif_size(0, 5), "Empty", "0 x 5"),
+        alone("TIFF of a few bytes", "a.tif", b"II*\0\x08\0\0\0".to_vec(), "Truncated", "TIFF: the file is cut off"),
+        alone("TIFF cut in half", "a.tif", half("rgb.tiff"), "Truncated", "cut off"),
+        alone("TIFF of 65535 x 65535", "a.tif", tiff_size("lzw.tiff", 65535, 65535), "Side", "65535 x 65535"),
+        alone("TIFF of 8192 x 8192 in 4 KB", "a.tif", tiff_size("lzw.tiff", 8192, 8192), "Claims", "8192 x 8192"),
+        alone("TIFF without pixels", "a.tif", tiff_size("rgb.tiff", 0, 5), "", "TIFF"),
+        alone("TIFF of JPEG", "a.tif", tiff("rgb.tiff", &[(259, 7)]), "Unsupported", "TIFF"),
+        alone("TIFF of a palette", "a.tif", tiff("grey.tiff", &[(262, 3)]), "Unsupported", "RGBPalette"),
         alone("AVIF", "a.avif", b"\0\0\0\x20ftypavif".to_vec(), "Format", "AVIF"),
         alone(
             "PNG of 65535 x 65535",

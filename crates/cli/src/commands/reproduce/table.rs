@@ -1,6 +1,7 @@
 //! The tables of an experiment: for a terminal, as markdown, as CSV.
 
 use softdiff::experiment::{Experiment, ExperimentResults, MeasurementRow};
+use softdiff::history::csv_table;
 
 /// Names of the columns, and the cells.
 pub struct TextTable {
@@ -112,20 +113,15 @@ pub fn markdown(experiment: &Experiment, results: &ExperimentResults) -> String 
 
 /// Every number with its whole budget.
 pub fn csv(results: &ExperimentResults) -> String {
-    let quoted = |cell: &str| {
-        if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
-    };
-    let line = |cells: &[String]| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n";
     if results.rows.is_empty() {
         let table = schedules(results);
-        return [&table.head].into_iter().chain(&table.rows).map(|row| line(row)).collect();
+        return csv_table(table.head, table.rows);
     }
-    let mut text = String::from(
-        "experiment,model,sampler,sampler_steps,nfe,metric,value,error,samples,train_steps,images_seen,memorised,paper,seeds,least\n",
-    );
-    for row in &results.rows {
-        let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-        text.push_str(&line(&[
+    let head = "experiment,model,sampler,sampler_steps,nfe,metric,value,error,samples,train_steps,images_seen,memorised,\
+                paper,seeds,least";
+    let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let rows = results.rows.iter().map(|row| {
+        vec![
             results.experiment.clone(),
             row.variant.clone(),
             row.sampler.clone(),
@@ -141,9 +137,9 @@ pub fn csv(results: &ExperimentResults) -> String {
             row.paper.clone(),
             row.by_seed.len().max(1).to_string(),
             optional(row.least()),
-        ]));
-    }
-    text
+        ]
+    });
+    csv_table(head.split(','), rows)
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
-//! GIF: films that everything can show, with 256 colours (GIF89a).
+//! GIF: films that everything can show, with 256 colours (GIF89a), and pictures read.
 
+mod decode;
 mod palette;
+
+pub use decode::decode;
 
 use super::Film;
 use gif::{DisposalMethod, Encoder, EncodingError, Frame, Repeat};
@@ -37,7 +40,7 @@ mod tests {
     use crate::image::film::tests::example;
 
     /// The pictures of a GIF, with their hundredths of a second.
-    fn decode(file: &[u8]) -> Vec<(u16, Vec<[u8; 3]>)> {
+    fn frames(file: &[u8]) -> Vec<(u16, Vec<[u8; 3]>)> {
         let mut options = gif::DecodeOptions::new();
         options.set_color_output(gif::ColorOutput::RGBA);
         let mut decoder = options.read_info(file).unwrap();
@@ -53,7 +56,7 @@ mod tests {
     #[test]
     fn grey_films_are_kept_exactly() {
         let film = example(33, 21, 1);
-        let pictures = decode(&encode(&film));
+        let pictures = frames(&encode(&film));
         assert_eq!(pictures.len(), 3);
         for ((time, pixels), frame) in pictures.iter().zip(film.frames()) {
             assert_eq!(*time, frame.milliseconds / 10);
@@ -65,11 +68,11 @@ mod tests {
     #[test]
     fn films_of_few_colours_are_kept_exactly_and_others_nearly() {
         let few = example(8, 8, 3);
-        for ((_, pixels), frame) in decode(&encode(&few)).iter().zip(few.frames()) {
+        for ((_, pixels), frame) in frames(&encode(&few)).iter().zip(few.frames()) {
             assert!(pixels.as_flattened() == frame.pixels);
         }
         let many = example(90, 70, 3);
-        for ((_, pixels), frame) in decode(&encode(&many)).iter().zip(many.frames()) {
+        for ((_, pixels), frame) in frames(&encode(&many)).iter().zip(many.frames()) {
             let pairs = pixels.as_flattened().iter().zip(&frame.pixels);
             let squares: f64 = pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
             let error = (squares / frame.pixels.len() as f64).sqrt();

@@ -7,7 +7,6 @@ mod codec;
 mod column;
 mod footer;
 mod hybrid;
-mod snappy;
 mod thrift;
 
 use super::pictures::{Chain, Exif, Opened, Pictures};

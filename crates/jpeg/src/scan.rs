@@ -1,9 +1,9 @@
 //! Scans: which components and coefficients they carry, and how their blocks are decoded (T.81, annexes F and G).
 
-use super::bits::Bits;
-use super::frame::{JpegComponent, JpegFrame, ZIGZAG};
-use super::huffman::HuffmanTable;
-use super::{ImageError, Tables, cut, damaged};
+use crate::bits::Bits;
+use crate::frame::{JpegComponent, JpegFrame, ZIGZAG};
+use crate::huffman::HuffmanTable;
+use crate::{JpegError, Tables, cut, damaged};
 
 /// A scan header.
 pub struct Scan {
@@ -26,7 +26,7 @@ struct ScanState {
 
 impl Scan {
     /// Reads an SOS segment.
-    pub fn read(body: &[u8], frame: &JpegFrame) -> Result<Scan, ImageError> {
+    pub fn read(body: &[u8], frame: &JpegFrame) -> Result<Scan, JpegError> {
         let (&count, rest) = body.split_first().ok_or_else(cut)?;
         let (selectors, rest) = rest.split_at_checked(2 * usize::from(count)).ok_or_else(cut)?;
         let &[first, last, bits] = rest.first_chunk::<3>().ok_or_else(cut)?;
@@ -60,7 +60,7 @@ impl Scan {
     }
 
     /// Decodes the whole scan into the frame.
-    pub fn decode(&self, frame: &mut JpegFrame, tables: &Tables, bits: &mut Bits) -> Result<(), ImageError> {
+    pub fn decode(&self, frame: &mut JpegFrame, tables: &Tables, bits: &mut Bits) -> Result<(), JpegError> {
         for &(index, ..) in &self.components {
             if let Some(component) = frame.components.get_mut(index) {
                 component.begin(&tables.quantization, frame.progressive)?;
@@ -75,7 +75,7 @@ impl Scan {
                 bits.restart(units / tables.restart_interval - 1)?;
             }
             units += 1;
-            Ok::<(), ImageError>(())
+            Ok::<(), JpegError>(())
         };
         if let &[(index, dc, ac)] = self.components.as_slice() {
             // A scan of one component goes block by block and leaves the padding out.
@@ -117,7 +117,7 @@ impl Scan {
         state: &mut ScanState,
         bits: &mut Bits,
         progressive: bool,
-    ) -> Result<(), ImageError> {
+    ) -> Result<(), JpegError> {
         let prediction = &mut state.predictions[index & 3];
         if !progressive {
             let (dc, ac) = (table(&tables.dc, dc)?, table(&tables.ac, ac)?);
@@ -143,7 +143,7 @@ impl Scan {
         block: &mut [i16; 64],
         run: &mut u32,
         bits: &mut Bits,
-    ) -> Result<(), ImageError> {
+    ) -> Result<(), JpegError> {
         if *run > 0 {
             *run -= 1;
             return Ok(());
@@ -175,7 +175,7 @@ impl Scan {
         block: &mut [i16; 64],
         run: &mut u32,
         bits: &mut Bits,
-    ) -> Result<(), ImageError> {
+    ) -> Result<(), JpegError> {
         let (mut k, last) = self.spectrum;
         let bit = 1i16 << self.low;
         if *run == 0 {
@@ -219,11 +219,11 @@ impl Scan {
     }
 }
 
-fn table(tables: &[Option<HuffmanTable>; 4], number: usize) -> Result<&HuffmanTable, ImageError> {
+fn table(tables: &[Option<HuffmanTable>; 4], number: usize) -> Result<&HuffmanTable, JpegError> {
     tables.get(number).and_then(Option::as_ref).ok_or_else(|| damaged("a Huffman table is missing"))
 }
 
-fn refine(coefficient: &mut i16, bit: i16, bits: &mut Bits) -> Result<(), ImageError> {
+fn refine(coefficient: &mut i16, bit: i16, bits: &mut Bits) -> Result<(), JpegError> {
     if bits.bit()? && *coefficient & bit == 0 {
         *coefficient = if *coefficient > 0 { coefficient.wrapping_add(bit) } else { coefficient.wrapping_sub(bit) };
     }
@@ -232,14 +232,14 @@ fn refine(coefficient: &mut i16, bit: i16, bits: &mut Bits) -> Result<(), ImageE
 
 /// The coefficient number `k` of the zigzag sequence.
 #[inline]
-fn place(block: &mut [i16; 64], k: usize, last: usize) -> Result<&mut i16, ImageError> {
+fn place(block: &mut [i16; 64], k: usize, last: usize) -> Result<&mut i16, JpegError> {
     match ZIGZAG.get(k) {
         Some(&place) if k <= last => Ok(&mut block[usize::from(place & 63)]),
         _ => Err(damaged("more than 64 coefficients in a block")),
     }
 }
 
-fn next_dc(dc: &HuffmanTable, prediction: &mut i32, bits: &mut Bits) -> Result<i32, ImageError> {
+fn next_dc(dc: &HuffmanTable, prediction: &mut i32, bits: &mut Bits) -> Result<i32, JpegError> {
     let size = dc.decode(bits)?;
     if size > 15 {
         return Err(damaged("a DC difference of more than 15 bits"));
@@ -248,7 +248,7 @@ fn next_dc(dc: &HuffmanTable, prediction: &mut i32, bits: &mut Bits) -> Result<i
     Ok(*prediction)
 }
 
-fn sequential_ac(ac: &HuffmanTable, block: &mut [i16; 64], bits: &mut Bits) -> Result<(), ImageError> {
+fn sequential_ac(ac: &HuffmanTable, block: &mut [i16; 64], bits: &mut Bits) -> Result<(), JpegError> {
     let mut k = 1;
     while k < 64 {
         let symbol = ac.decode(bits)?;

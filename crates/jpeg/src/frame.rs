@@ -1,7 +1,6 @@
 //! Segments, the frame header, and the samples or coefficients of each component.
 
-use super::{ImageError, check_size, cut, damaged, idct, unsupported};
-use crate::image::MAX_ALLOCATION;
+use crate::{JpegError, JpegLimits, cut, damaged, idct, unsupported};
 
 /// Position in a block (row by row) of each coefficient of the zigzag sequence.
 pub const ZIGZAG: [u8; 64] = [
@@ -18,7 +17,7 @@ pub struct JpegSegment<'a> {
 
 impl<'a> JpegSegment<'a> {
     /// The next segment; bytes before its marker are skipped, as libjpeg does.
-    pub fn next(bytes: &'a [u8], at: &mut usize) -> Result<JpegSegment<'a>, ImageError> {
+    pub fn next(bytes: &'a [u8], at: &mut usize) -> Result<JpegSegment<'a>, JpegError> {
         loop {
             let rest = bytes.get(*at..).unwrap_or_default();
             let start = rest.iter().position(|&byte| byte == 0xFF).ok_or_else(cut)?;
@@ -45,7 +44,7 @@ impl<'a> JpegSegment<'a> {
 }
 
 /// Reads a DQT segment.
-pub fn read_quantization(mut body: &[u8], tables: &mut [Option<[u16; 64]>; 4]) -> Result<(), ImageError> {
+pub fn read_quantization(mut body: &[u8], tables: &mut [Option<[u16; 64]>; 4]) -> Result<(), JpegError> {
     while let Some((&selector, rest)) = body.split_first() {
         let width = match selector >> 4 {
             0 => 1,
@@ -64,7 +63,7 @@ pub fn read_quantization(mut body: &[u8], tables: &mut [Option<[u16; 64]>; 4]) -
 }
 
 /// Reads a DRI segment.
-pub fn read_restart_interval(body: &[u8]) -> Result<usize, ImageError> {
+pub fn read_restart_interval(body: &[u8]) -> Result<usize, JpegError> {
     Ok(u16::from_be_bytes(*body.first_chunk::<2>().ok_or_else(cut)?).into())
 }
 
@@ -122,7 +121,7 @@ pub struct Planes {
 
 impl JpegFrame {
     /// Reads an SOF segment and checks the limits; allocates nothing yet.
-    pub fn read(body: &[u8], progressive: bool, file: &[u8]) -> Result<JpegFrame, ImageError> {
+    pub fn read(body: &[u8], progressive: bool, file: &[u8], limits: JpegLimits) -> Result<JpegFrame, JpegError> {
         let (&[precision, h1, h0, w1, w0, count], specs) = body.split_first_chunk::<6>().ok_or_else(cut)?;
         if precision != 8 {
             return Err(unsupported("a precision other than 8 bits"));
@@ -131,7 +130,7 @@ impl JpegFrame {
             return Err(unsupported("a number of components other than 1, 3 and 4"));
         }
         let (width, height) = (u16::from_be_bytes([w1, w0]), u16::from_be_bytes([h1, h0]));
-        check_size(width.into(), height.into(), count.into(), 8 * u64::from(count), file)?;
+        limits.check(width.into(), height.into(), count.into(), file.len() as u64)?;
         let (width, height) = (usize::from(width), usize::from(height));
         let specs = specs.get(..3 * usize::from(count)).ok_or_else(cut)?.as_chunks::<3>().0;
         let factors = || specs.iter().map(|&[_, factors, _]| (usize::from(factors >> 4), usize::from(factors & 15)));
@@ -163,8 +162,8 @@ impl JpegFrame {
             .collect();
         let blocks: usize = components.iter().map(|component| component.blocks_wide * component.blocks_high).sum();
         let bytes = blocks as u64 * if progressive { 128 } else { 64 };
-        if bytes > MAX_ALLOCATION {
-            return Err(ImageError::Allocation { bytes, limit: MAX_ALLOCATION });
+        if bytes > limits.max_bytes {
+            return Err(JpegError::Allocation { bytes, limit: limits.max_bytes });
         }
         Ok(JpegFrame { progressive, width, height, h_max, v_max, components })
     }
@@ -175,7 +174,7 @@ impl JpegFrame {
     }
 
     /// The samples of all components; transforms the coefficients of a progressive picture.
-    pub fn into_planes(self) -> Result<Planes, ImageError> {
+    pub fn into_planes(self) -> Result<Planes, JpegError> {
         let JpegFrame { width, height, h_max, v_max, .. } = self;
         let planes = self.components.into_iter().map(|mut component| {
             let coefficients = std::mem::take(&mut component.coefficients);
@@ -195,13 +194,13 @@ impl JpegFrame {
                 samples: component.samples,
             })
         });
-        Ok(Planes { width, height, planes: planes.collect::<Result<_, ImageError>>()? })
+        Ok(Planes { width, height, planes: planes.collect::<Result<_, JpegError>>()? })
     }
 }
 
 impl JpegComponent {
     /// Makes room and fixes the quantization table, at the component's first scan.
-    pub fn begin(&mut self, tables: &[Option<[u16; 64]>; 4], progressive: bool) -> Result<(), ImageError> {
+    pub fn begin(&mut self, tables: &[Option<[u16; 64]>; 4], progressive: bool) -> Result<(), JpegError> {
         if self.quantization.is_none() {
             let table = tables.get(self.table).copied().flatten();
             self.quantization = Some(table.ok_or_else(|| damaged("a quantization table is missing"))?);
@@ -216,7 +215,7 @@ impl JpegComponent {
     }
 
     /// Turns the coefficients of block `number` into samples.
-    pub fn transform(&mut self, number: usize, block: &[i16; 64]) -> Result<(), ImageError> {
+    pub fn transform(&mut self, number: usize, block: &[i16; 64]) -> Result<(), JpegError> {
         let stride = self.blocks_wide * 8;
         let start = number / self.blocks_wide * 8 * stride + number % self.blocks_wide * 8;
         let (Some(quantization), Some(samples)) = (&self.quantization, self.samples.get_mut(start..)) else {

@@ -1,6 +1,6 @@
 //! The entropy-coded bits of a scan: `FF 00` is a byte FF, any other `FF xx` ends the data.
 
-use super::{ImageError, cut, damaged};
+use crate::{JpegError, cut, damaged};
 
 /// Reads bits, first the highest of each byte.
 pub struct Bits<'a> {
@@ -48,7 +48,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Takes bits that were peeked at.
-    pub fn skip(&mut self, count: u32) -> Result<(), ImageError> {
+    pub fn skip(&mut self, count: u32) -> Result<(), JpegError> {
         if count > self.count {
             return Err(cut());
         }
@@ -58,7 +58,7 @@ impl<'a> Bits<'a> {
     }
 
     /// The next `count` bits as a number; at most 16.
-    pub fn take(&mut self, count: u32) -> Result<i32, ImageError> {
+    pub fn take(&mut self, count: u32) -> Result<i32, JpegError> {
         if count == 0 {
             return Ok(0);
         }
@@ -68,18 +68,18 @@ impl<'a> Bits<'a> {
     }
 
     /// One bit.
-    pub fn bit(&mut self) -> Result<bool, ImageError> {
+    pub fn bit(&mut self) -> Result<bool, JpegError> {
         Ok(self.take(1)? == 1)
     }
 
     /// A number of `size` bits in the sign convention of T.81, F.2.2.1 (EXTEND).
-    pub fn signed(&mut self, size: u32) -> Result<i32, ImageError> {
+    pub fn signed(&mut self, size: u32) -> Result<i32, JpegError> {
         let value = self.take(size)?;
         Ok(if size > 0 && value < 1 << (size - 1) { value - (1 << size) + 1 } else { value })
     }
 
     /// Steps over restart marker number `number` modulo 8.
-    pub fn restart(&mut self, number: usize) -> Result<(), ImageError> {
+    pub fn restart(&mut self, number: usize) -> Result<(), JpegError> {
         (self.window, self.count) = (0, 0);
         // The data before the marker may be padded with bytes FF.
         while let (Some(0xFF), Some(0xFF)) = (self.bytes.get(self.at), self.bytes.get(self.at + 1)) {

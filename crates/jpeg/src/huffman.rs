@@ -1,7 +1,7 @@
 //! Huffman tables (T.81, annex C and F.2.2.3).
 
-use super::bits::Bits;
-use super::{ImageError, cut, damaged};
+use crate::bits::Bits;
+use crate::{JpegError, cut, damaged};
 
 /// Codes up to this length are found in one look.
 const SHORT: u32 = 9;
@@ -18,7 +18,7 @@ pub struct HuffmanTable {
 }
 
 impl HuffmanTable {
-    fn new(counts: &[u8; 16], symbols: &[u8]) -> Result<HuffmanTable, ImageError> {
+    fn new(counts: &[u8; 16], symbols: &[u8]) -> Result<HuffmanTable, JpegError> {
         let mut table = HuffmanTable {
             short: vec![(0, 0); 1 << SHORT],
             limit: [0; 17],
@@ -49,7 +49,7 @@ impl HuffmanTable {
 
     /// The next symbol.
     #[inline]
-    pub fn decode(&self, bits: &mut Bits) -> Result<u8, ImageError> {
+    pub fn decode(&self, bits: &mut Bits) -> Result<u8, JpegError> {
         let window = bits.peek16();
         let &(symbol, length) = self.short.get(window >> (16 - SHORT)).unwrap_or(&(0, 0));
         if length > 0 {
@@ -59,7 +59,7 @@ impl HuffmanTable {
         self.decode_long(bits, window as u32)
     }
 
-    fn decode_long(&self, bits: &mut Bits, window: u32) -> Result<u8, ImageError> {
+    fn decode_long(&self, bits: &mut Bits, window: u32) -> Result<u8, JpegError> {
         for length in SHORT + 1..=16 {
             if window < self.limit[length as usize] {
                 let code = (window >> (16 - length)) as i32;
@@ -79,7 +79,7 @@ pub fn read_tables(
     mut body: &[u8],
     dc: &mut [Option<HuffmanTable>; 4],
     ac: &mut [Option<HuffmanTable>; 4],
-) -> Result<(), ImageError> {
+) -> Result<(), JpegError> {
     while let Some((&selector, rest)) = body.split_first() {
         let (counts, rest) = rest.split_first_chunk::<16>().ok_or_else(cut)?;
         let total: usize = counts.iter().map(|&count| usize::from(count)).sum();

@@ -1,7 +1,7 @@
 //! From a component's samples to one sample per pixel, as libjpeg's `jdsample.c` with "fancy" upsampling: a triangle
 //! filter for the factors 2 x 1, 2 x 2 and 1 x 2, repetition for all others.
 
-use super::frame::Plane;
+use crate::frame::Plane;
 use std::borrow::Cow;
 
 /// Narrower components are only repeated.

@@ -1,9 +1,8 @@
 //! Colour conversion of libjpeg's `jdcolor.c`: YCbCr to RGB in 16-bit fixed point; CMYK to RGB as Pillow does.
 
-use super::frame::Planes;
-use super::upsample::Rows;
-use super::{ImageError, Markers, damaged};
-use crate::image::Picture;
+use crate::frame::Planes;
+use crate::upsample::Rows;
+use crate::{JpegError, JpegImage, Markers, damaged};
 
 /// Round(x * 2^16).
 const FIX_1_40200: i32 = 91_881;
@@ -22,7 +21,7 @@ enum Space {
 }
 
 /// Upsamples and converts all rows.
-pub fn convert(planes: Planes, markers: &Markers) -> Result<Picture, ImageError> {
+pub fn convert(planes: Planes, markers: &Markers) -> Result<JpegImage, JpegError> {
     let Planes { width, height, planes } = planes;
     let ids: Vec<u8> = planes.iter().map(|plane| plane.id).collect();
     let space = space(&ids, markers);
@@ -53,7 +52,7 @@ pub fn convert(planes: Planes, markers: &Markers) -> Result<Picture, ImageError>
     if pixels.len() != width * height * channels {
         return Err(damaged("rows of unequal length"));
     }
-    Ok(Picture { width, height, channels, pixels })
+    Ok(JpegImage { width, height, channels, pixels })
 }
 
 /// The rules of libjpeg's `default_decompress_parms`.

@@ -1,0 +1,85 @@
+//! JPEG files against the pixels that Pillow decodes from them, and damaged ones.
+//!
+//! The files and how they were made: `crates/softdiff/tests/golden/pictures/README.md`.
+
+use safetensors::SafeTensors;
+use softdiff_jpeg::{JpegError, JpegImage, JpegLimits, decode};
+use std::path::{Path, PathBuf};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../softdiff/tests/golden/pictures").join(name)
+}
+
+/// Every golden JPEG file, and the picture it must give.
+fn pictures() -> Vec<(String, Vec<u8>, JpegImage)> {
+    let pixels = std::fs::read(golden("pixels.safetensors")).unwrap();
+    let pixels = SafeTensors::deserialize(&pixels).unwrap();
+    let jpegs = pixels.tensors().into_iter().filter(|(name, _)| name.ends_with(".jpg"));
+    let read = |(name, tensor): (String, safetensors::tensor::TensorView)| {
+        let &[height, width, channels] = tensor.shape() else { panic!("{name}") };
+        let file = std::fs::read(golden(&name)).unwrap();
+        (name, file, JpegImage { width, height, channels, pixels: tensor.data().to_vec() })
+    };
+    jpegs.map(read).collect()
+}
+
+fn decoded(bytes: &[u8]) -> Result<JpegImage, JpegError> {
+    decode(bytes, JpegLimits::default())
+}
+
+#[test]
+fn every_kind_of_jpeg_has_the_pixels_of_pillow() {
+    let pictures = pictures();
+    assert_eq!(pictures.len(), 18);
+    for (name, file, expected) in pictures {
+        assert!(decoded(&file).unwrap() == expected, "{name}");
+    }
+}
+
+#[test]
+fn limits_are_checked_before_anything_is_decoded() {
+    let file = std::fs::read(golden("baseline-420.jpg")).unwrap();
+    let refused = |max_side, max_bytes| decode(&file, JpegLimits { max_side, max_bytes }).unwrap_err();
+    assert_eq!(refused(36, 1 << 20), JpegError::Side { width: 37, height: 29, limit: 36 });
+    assert_eq!(refused(37, 3218), JpegError::Allocation { bytes: 37 * 29 * 3, limit: 3218 });
+    let frame = file.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    let mut claims = file.clone();
+    claims[frame + 5..frame + 9].copy_from_slice(&[0x20, 0, 0x20, 0]);
+    assert!(matches!(decoded(&claims), Err(JpegError::Claims { width: 8192, height: 8192, .. })));
+}
+
+#[test]
+fn a_cut_jpeg_is_refused_wherever_it_is_cut() {
+    for (name, file, expected) in pictures() {
+        for length in 0..file.len() {
+            // What comes after the last pixel may be missing.
+            assert!(decoded(&file[..length]).map_or(true, |image| image == expected), "{name} cut to {length}");
+        }
+    }
+}
+
+#[test]
+fn damaging_a_jpeg_anywhere_never_panics() {
+    let rounds = if cfg!(debug_assertions) { 20 } else { 1500 };
+    // Marsaglia's xorshift: seeded, so that a failure repeats.
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut below = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % limit as u64) as usize
+    };
+    let mut whole = 0;
+    for (_, file, _) in pictures() {
+        for _ in 0..rounds {
+            let mut bytes = file.clone();
+            for _ in 0..=below(4) {
+                let at = below(bytes.len());
+                bytes[at] = [0, 0xFF, 0xD9, 0xDA, 0xC4, below(256) as u8][below(6)];
+            }
+            whole += usize::from(decoded(&bytes).is_ok());
+        }
+    }
+    // The test would be empty if nothing got past the headers.
+    assert!(whole > rounds, "{whole}");
+}
