@@ -24,6 +24,7 @@ mod params;
 pub mod pixels;
 mod plan;
 mod precision;
+pub mod regular_file;
 pub mod rng;
 mod scalar;
 mod shape;

@@ -3,6 +3,7 @@
 use crate::atomic_file;
 use crate::error::{Error, Result, suggest};
 use crate::hint::HintedMessage;
+use crate::regular_file;
 use crate::rng::Stream;
 use crate::tensors::to_safetensors;
 use crate::{Graph, Init, ParamSpec, Scalar, TensorShape};
@@ -11,6 +12,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
+
+/// Longest weight file that is read: a network of a billion weights.
+const LARGEST: u64 = 4 << 30;
 
 /// The values of a graph's parameters, in the order of their declaration.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,7 +195,7 @@ impl<T: Scalar> Params<T> {
     /// Reads a safetensors file.
     pub fn load(&mut self, path: &Path) -> Result<()> {
         let file_error = |problem: HintedMessage| Error::File { path: path.display().to_string(), problem };
-        let bytes = std::fs::read(path).map_err(|e| file_error(e.to_string().into()))?;
+        let bytes = regular_file::read(path, LARGEST).map_err(|e| file_error(e.to_string().into()))?;
         self.read_safetensors(&bytes).map_err(|e| file_error(HintedMessage::of(e)))
     }
 

@@ -21,6 +21,7 @@ use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::HintedMessage;
 use softdiff_engine::hash::ContentHash;
+use softdiff_engine::regular_file;
 use std::path::Path;
 
 /// Files above this size are refused.
@@ -78,11 +79,7 @@ impl Custom {
     /// Towards the map in a `.json` or `.safetensors` file.
     pub fn from_file(shape: Shape, path: &Path) -> Result<Self, CorruptionError> {
         let fail = |problem: HintedMessage| CorruptionError::File { path: path.display().to_string(), problem };
-        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string().into()))?.len();
-        if size > LARGEST_FILE {
-            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} allowed for a linear map").into()));
-        }
-        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string().into()))?;
+        let bytes = regular_file::read(path, LARGEST_FILE).map_err(|e| fail(e.to_string().into()))?;
         let full = match path.extension().and_then(|e| e.to_str()) {
             Some("json") => from_json(shape, &bytes).map_err(fail)?,
             Some("safetensors") => from_safetensors(shape, &bytes).map_err(fail)?,

@@ -4,9 +4,8 @@ use super::{Component, Mixture, Modes, Prior, PriorError, Signal};
 use crate::corruption::Shape;
 use crate::linalg::Matrix;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use softdiff_engine::{HintedMessage, atomic_file, to_safetensors};
-use std::fs::File;
-use std::io::{Read, Write};
+use softdiff_engine::{HintedMessage, atomic_file, regular_file, to_safetensors};
+use std::io::Write;
 use std::path::Path;
 
 /// Version of the file.
@@ -31,9 +30,7 @@ impl Prior {
     pub fn read(path: &Path) -> Result<Self, PriorError> {
         let fail =
             |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string().into() };
-        let mut bytes = Vec::new();
-        File::open(path).and_then(|file| file.take(LARGEST_PRIOR + 1).read_to_end(&mut bytes)).map_err(fail)?;
-        Self::from_file(&bytes, path)
+        Self::from_file(&regular_file::read(path, LARGEST_PRIOR).map_err(fail)?, path)
     }
 
     /// The prior in the bytes of a file; `path` is for the error.

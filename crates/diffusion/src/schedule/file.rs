@@ -6,12 +6,13 @@ use crate::curve::{Curve, Interpolation};
 use crate::noise::{NOISE_STAGE, Noise};
 use softdiff_engine::HintedMessage;
 use softdiff_engine::hash::ContentHash;
+use softdiff_engine::regular_file;
 use std::path::Path;
 
 /// Version of the file.
 const FORMAT: &str = "softdiff-schedule/1";
 /// Files above this size are refused.
-const LARGEST_FILE: u64 = 16 << 20;
+pub const LARGEST_SCHEDULE: u64 = 16 << 20;
 /// What the hashes of versions before BLAKE3 begin with.
 const OLD_HASH: &str = "fnv1a64:";
 
@@ -190,12 +191,16 @@ impl Schedule {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, ScheduleError> {
         let fail = |problem: HintedMessage| ScheduleError::File { path: path.display().to_string(), problem };
-        let size = std::fs::metadata(path).map_err(|e| fail(e.to_string().into()))?.len();
-        if size > LARGEST_FILE {
-            return Err(fail(format!("{size} bytes are more than the {LARGEST_FILE} a schedule may have").into()));
+        Self::from_file(&regular_file::read(path, LARGEST_SCHEDULE).map_err(|e| fail(e.to_string().into()))?, path)
+    }
+
+    /// The schedule in the bytes of a file; `path` is for the error.
+    pub fn from_file(bytes: &[u8], path: &Path) -> Result<Self, ScheduleError> {
+        let fail = |problem: HintedMessage| ScheduleError::File { path: path.display().to_string(), problem };
+        if bytes.len() as u64 > LARGEST_SCHEDULE {
+            return Err(fail(format!("it is larger than the {LARGEST_SCHEDULE} bytes a schedule may have").into()));
         }
-        let text = std::fs::read(path).map_err(|e| fail(e.to_string().into()))?;
-        let schedule = Self::from_json(&text).map_err(fail)?;
+        let schedule = Self::from_json(bytes).map_err(fail)?;
         schedule.curve().map_err(|e| fail(HintedMessage::of(e)))?;
         schedule.timing(Timing::PAPER).map_err(|e| fail(HintedMessage::of(e)))?;
         Ok(schedule)

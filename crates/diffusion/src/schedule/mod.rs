@@ -20,7 +20,7 @@ mod search;
 pub use arc_length::equal_arc_length;
 pub use candidates::{log_spaced, usual_candidates};
 pub use distances::{Distances, LazyDistances, ScheduleProgress};
-pub use file::{DataRecord, Method, Schedule, Spread, Timing};
+pub use file::{DataRecord, LARGEST_SCHEDULE, Method, Schedule, Spread, Timing};
 pub use graph::{ShortestPath, shortest_path, shortest_path_of};
 pub use increments::paired_distances;
 pub use joint::{JointGrid, JointPath};

@@ -71,7 +71,9 @@ impl StoredCheckpoint {
     pub fn verify(&self) -> Result<()> {
         let mut block = vec![0; BLOCK];
         for (name, entry) in &self.manifest.files {
-            let mut file = self.fs.open(&self.path.join(name)).map_err(|e| unreadable(&self.path, name, e))?;
+            let file = self.fs.open(&self.path.join(name)).map_err(|e| unreadable(&self.path, name, e))?;
+            // One byte more than the manifest says, so that a longer file is noticed.
+            let mut file = file.take(entry.bytes.saturating_add(1));
             let (mut hash, mut length) = (blake3::Hasher::new(), 0);
             loop {
                 match file.read(&mut block) {

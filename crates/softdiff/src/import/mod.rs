@@ -37,11 +37,11 @@ pub const MAX_FILE_BYTES: u64 = 4 << 30;
 pub fn read_file(path: &Path) -> Result<Vec<u8>, ImportError> {
     use std::io::Read;
     let unreadable = |source| ImportError::Io { path: path.into(), source };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = softdiff_engine::regular_file::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut bytes = Vec::new();
     if length <= MAX_FILE_BYTES {
-        // The length is only a promise (a pipe says 0, a file may grow), so the read itself is limited too.
+        // The length is only a promise (a file may grow), so the read itself is limited too.
         let reserved = bytes.try_reserve_exact(length as usize);
         reserved.map_err(|_| unreadable(std::io::ErrorKind::OutOfMemory.into()))?;
         file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;

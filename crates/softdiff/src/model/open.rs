@@ -213,7 +213,7 @@ impl Model {
         }
         let recipe = Recipe::saved(&folder.config(), &[])?;
         let prior = folder.read_prior()?;
-        let schedule = if folder.schedule().exists() { Some(Schedule::read(&folder.schedule())?) } else { None };
+        let schedule = folder.read_schedule()?;
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
         let template = Params::<f32>::zeros(&network.graph(1)?.0);

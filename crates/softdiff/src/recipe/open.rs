@@ -3,6 +3,7 @@
 use super::document::Document;
 use super::reader::{Problems, Reader};
 use super::{BUILTIN, MAX_BYTES, Recipe, RecipeError};
+use softdiff_engine::regular_file;
 use std::io::Read;
 use std::path::Path;
 
@@ -64,7 +65,7 @@ fn read_text(path: &Path) -> Result<String, RecipeError> {
     let unreadable =
         |error: std::io::Error| fail(error.to_string(), "give a recipe file, or the name of a built-in one");
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = regular_file::open(path).map_err(unreadable)?;
     // One byte more than allowed: then the parser refuses it.
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|_| fail("this is no text in UTF-8".to_owned(), "is this a recipe?"))

@@ -51,7 +51,7 @@ impl Records {
             true => folder.read_events()?.map_while(Result::ok).collect(),
             false => vec![],
         };
-        let schedule = if folder.schedule().is_file() { Some(Schedule::read(&folder.schedule())?) } else { None };
+        let schedule = folder.read_schedule()?;
         let (sessions, kept) = (folder.sessions(), StoredEvaluations::read(folder));
         Ok(Records { folder: folder.clone(), recipe, events, schedule, sessions, kept })
     }

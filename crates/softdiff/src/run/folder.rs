@@ -7,6 +7,7 @@ use super::fs::{Disk, Fs, publish, read_up_to};
 use super::lock::RunLock;
 use super::session::RunSession;
 use crate::prior::{LARGEST_PRIOR, Prior, PriorError};
+use crate::schedule::{LARGEST_SCHEDULE, Schedule, ScheduleError};
 use crate::spectrum::{LARGEST_SPECTRUM, SPECTRUM_FILE, Spectrum, SpectrumError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,6 +101,17 @@ impl RunFolder {
         let fail =
             |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string().into() };
         Prior::from_file(&read_up_to(self.fs.as_ref(), &path, LARGEST_PRIOR).map_err(fail)?, &path)
+    }
+
+    /// Reads the schedule; none where the run has none.
+    pub fn read_schedule(&self) -> std::result::Result<Option<Schedule>, ScheduleError> {
+        let path = self.schedule();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let fail =
+            |e: std::io::Error| ScheduleError::File { path: path.display().to_string(), problem: e.to_string().into() };
+        Schedule::from_file(&read_up_to(self.fs.as_ref(), &path, LARGEST_SCHEDULE).map_err(fail)?, &path).map(Some)
     }
 
     /// Reads the mean and variance per frequency; none where the run has none.

@@ -2,6 +2,7 @@
 
 use super::error::{Result, RunContext};
 use super::{Event, RunFolder};
+use softdiff_engine::regular_file;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ impl Follower {
 
     /// Reads what came since the last look. A line without its end is left for the next look.
     pub fn look(&mut self) -> Result<News> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match regular_file::open_unlinked(File::options().read(true), &self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(self.forget()),
             Err(error) => return Err(error).doing("open", &self.path),

@@ -1,13 +1,14 @@
 //! The few file operations that runs and checkpoints are made of, as a trait, so that a test can fail any one of them.
 
 use softdiff_engine::atomic_file::write_exclusively;
-use std::fs::{self, File, OpenOptions};
+use softdiff_engine::regular_file;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 pub use softdiff_engine::atomic_file::{AtomicFs, Disk, FsFile};
 
-/// A file system.
+/// A file system. What is opened is a regular file and no symbolic link: a run may come from someone else.
 pub trait Fs: AtomicFs {
     /// Makes a folder and its parents; one that exists is fine.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
@@ -32,16 +33,16 @@ impl Fs for Disk {
         fs::create_dir_all(path)
     }
     fn create(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        Ok(Box::new(File::create(path)?))
+        Ok(Box::new(regular_file::open_unlinked(File::options().write(true).create(true).truncate(true), path)?))
     }
     fn append(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
-        Ok(Box::new(OpenOptions::new().append(true).create(true).open(path)?))
+        Ok(Box::new(regular_file::open_unlinked(File::options().append(true).create(true), path)?))
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read>> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(regular_file::open_unlinked(File::options().read(true), path)?))
     }
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(path)?;
+        let file = regular_file::open_unlinked(File::options().write(true), path)?;
         file.set_len(length)?;
         file.sync_all()
     }

@@ -5,8 +5,9 @@
 
 use super::error::{Result, RunContext, RunError};
 use serde::{Deserialize, Serialize};
+use softdiff_engine::regular_file;
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
@@ -47,8 +48,9 @@ const LONGEST: u64 = 4096;
 impl RunLock {
     /// Takes the lock file `path` of the run in its folder, or says at once who has it.
     pub fn acquire(path: &Path) -> Result<RunLock> {
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = open.doing("open", path)?;
+        let mut options = File::options();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let mut file = regular_file::open_unlinked(options, path).doing("open", path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

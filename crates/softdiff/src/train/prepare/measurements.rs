@@ -31,9 +31,9 @@ impl DataMeasurements<'_> {
         progress: &ScheduleProgress<'_>,
     ) -> Result<Option<Schedule>, PrepareError> {
         if let Some(store) = self.store
-            && store.folder.schedule().exists()
+            && let Some(schedule) = store.folder.read_schedule()?
         {
-            return Ok(Some(Schedule::read(&store.folder.schedule())?));
+            return Ok(Some(schedule));
         }
         let Some(schedule) = self.make_schedule(words, progress)? else { return Ok(None) };
         if let Some(store) = self.store {
