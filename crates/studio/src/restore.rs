@@ -1,8 +1,8 @@
 //! Restoring an uploaded picture with a model: samples, their mean, and where they differ.
 
 use super::Studio;
-use super::http::{HttpRequest, HttpResponse};
 use super::jobs::Job;
+use super::problem::HttpProblem;
 use super::sample::sheet;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -75,12 +75,12 @@ impl Hole {
 }
 
 /// `POST /api/restore`: a task.
-pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
-    let order: RestoreForm = serde_json::from_slice(&request.body)
-        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
+pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
+    let order: RestoreForm = serde_json::from_slice(body)
+        .map_err(|error| HttpProblem::refused(error.to_string(), "use the page's own form"))?;
     if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
-        return Err(HttpResponse::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
+        return Err(HttpProblem::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
     }
     let picture = studio.images.get(&order.picture)?;
     let (name, place) = studio.models.place(&order.model)?;
@@ -89,8 +89,8 @@ pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpRespo
         let model = models.open(&place)?;
         let precision = model.recipe.train.precision;
         let device = models.device()?;
-        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpResponse::failed)?;
-        restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpResponse::failed)
+        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpProblem::failed)?;
+        restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpProblem::failed)
     })
 }
 

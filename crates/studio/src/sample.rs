@@ -1,9 +1,9 @@
 //! Sampling to look at: x_t and the predicted clean images, step by step, by several samplers from the same seeds.
 
 use super::Studio;
-use super::http::{HttpRequest, HttpResponse};
 use super::images::shown;
 use super::jobs::Job;
+use super::problem::HttpProblem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
@@ -35,24 +35,24 @@ struct SampleForm {
 }
 
 /// `POST /api/sample`: a task.
-pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
-    let order: SampleForm = serde_json::from_slice(&request.body)
-        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
+pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
+    let order: SampleForm = serde_json::from_slice(body)
+        .map_err(|error| HttpProblem::refused(error.to_string(), "use the page's own form"))?;
     let range = |what: &str, value: usize, most: usize| match (1..=most).contains(&value) {
         true => Ok(()),
-        false => Err(HttpResponse::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
+        false => Err(HttpProblem::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
     };
     range("samplers", order.samplers.len(), SAMPLERS)?;
     range("steps", order.steps, STEPS)?;
     range("images", order.images, IMAGES)?;
     if order.seed >= SEEDS {
-        return Err(HttpResponse::refused(
+        return Err(HttpProblem::refused(
             format!("seed {} is too large", order.seed),
             format!("give one below {SEEDS}"),
         ));
     }
     if !order.samplers.iter().all(|name| names().any(|known| known == name)) {
-        return Err(HttpResponse::refused(
+        return Err(HttpProblem::refused(
             "there is no such sampler",
             format!("give some of {}", names().collect::<Vec<_>>().join(", ")),
         ));
@@ -65,10 +65,10 @@ pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpRespo
         job.show(json!({ "text": format!("{} at {}", model.name, model.stage()) }));
         let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
         let precision = model.recipe.train.precision;
-        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(HttpResponse::failed)?;
+        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(HttpProblem::failed)?;
         for (lane, name) in order.samplers.iter().enumerate() {
             let place = Lane { lane, lanes: order.samplers.len(), steps: order.steps };
-            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(HttpResponse::failed)?;
+            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(HttpProblem::failed)?;
         }
         Ok(())
     })
