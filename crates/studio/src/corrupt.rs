@@ -1,4 +1,4 @@
-//! x_t of any picture under any corruption, or two of them one after the other (Soft Diffusion, Eq. 4).
+//! x_t of any image under any corruption, or two of them one after the other (Soft Diffusion, Eq. 4).
 
 use super::Studio;
 use super::images::shown;
@@ -28,7 +28,7 @@ const KNOTS: usize = 32;
 /// Scenes that are kept: while t is dragged, nothing else changes.
 const KEPT: usize = 4;
 
-/// Everything about a picture that does not depend on t.
+/// Everything about an image that does not depend on t.
 struct CorruptionScene {
     picture: Picture,
     shape: Shape,
@@ -37,7 +37,7 @@ struct CorruptionScene {
     eta: Vec<f64>,
 }
 
-/// The scenes of late, the newest last.
+/// The scenes asked for last, the newest at the end.
 #[derive(Default)]
 pub struct Scenes(Mutex<VecDeque<(SceneKey, Arc<CorruptionScene>)>>);
 

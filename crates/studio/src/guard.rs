@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use std::net::SocketAddr;
 
-/// The rules of one server.
+/// Decides which requests are answered.
 pub struct AccessGuard {
     address: SocketAddr,
     token: Option<String>,
@@ -19,7 +19,7 @@ impl AccessGuard {
         AccessGuard { address, token: token.then(random_token) }
     }
 
-    /// Where to open the page.
+    /// The URL that opens the page, with the token.
     pub fn url(&self) -> String {
         match &self.token {
             Some(token) => format!("http://{}/?token={token}", self.address),
@@ -72,7 +72,7 @@ impl AccessGuard {
         host == self.address.to_string() || names.iter().any(|name| name.eq_ignore_ascii_case(host))
     }
 
-    /// Cookies know no ports, so the name has it.
+    /// The cookie's name. Cookies are shared by all ports of a host, so the name has the port.
     fn cookie(&self) -> String {
         format!("softdiff-{}", self.address.port())
     }
@@ -89,7 +89,7 @@ fn random_token() -> String {
     format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
-/// Equality that takes as long whatever is given.
+/// Compares in a time that does not tell how much was right.
 fn same(given: &str, token: &str) -> bool {
     given.len() == token.len() && given.bytes().zip(token.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -14,16 +14,16 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Embedded pictures on offer.
+/// Embedded images on offer.
 const SAMPLES: usize = 12;
-/// Longest side of a picture to work on; larger ones are made smaller.
+/// Longest side of an image to work on; larger ones are made smaller.
 const LONGEST_SIDE: usize = 256;
 /// Uploads kept; the oldest goes first.
 const KEPT: usize = 16;
-/// Pictures that are decoded at the same time, each of up to 256 MiB.
+/// Images that are decoded at the same time, each of up to 256 MiB.
 const DECODING: usize = 2;
 
-/// The images of a studio.
+/// The embedded images, and the last uploads.
 pub struct UploadedImages {
     samples: Vec<Arc<Picture>>,
     uploads: Mutex<Uploads>,
@@ -37,7 +37,7 @@ struct Uploads {
 }
 
 impl UploadedImages {
-    /// With the embedded ones.
+    /// Loads the embedded images.
     pub fn new() -> Result<UploadedImages, DataError> {
         let options = LoadOptions { limit: Some(SAMPLES), ..LoadOptions::default() };
         let set = Source::open(Path::new("embedded:fashion-mnist"))?.load(&options, &|_, _| {})?;
@@ -47,13 +47,13 @@ impl UploadedImages {
         Ok(UploadedImages { samples, uploads: Mutex::default(), decoding: Semaphore::new(DECODING) })
     }
 
-    /// The embedded ones, to choose from.
+    /// `pictures` of `/api/start`: identifier and PNG of each embedded image.
     pub fn offered(&self) -> Value {
         let one = |(index, picture): (usize, &Arc<Picture>)| json!({ "id": format!("sample-{index}"), "png": shown(picture) });
         self.samples.iter().enumerate().map(one).collect()
     }
 
-    /// The picture of that name.
+    /// The embedded or uploaded image of that identifier.
     pub fn get(&self, id: &str) -> Result<Arc<Picture>, HttpProblem> {
         let sample = id.strip_prefix("sample-").and_then(|index| index.parse::<usize>().ok());
         if let Some(picture) = sample.and_then(|index| self.samples.get(index)) {
@@ -61,14 +61,14 @@ impl UploadedImages {
         }
         let uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
         let found = uploads.kept.iter().find(|(name, _)| name == id).map(|(_, picture)| picture.clone());
-        found.ok_or_else(|| HttpProblem::missing("this picture is not here any more", "upload it again"))
+        found.ok_or_else(|| HttpProblem::missing("this image is not here any more", "upload it again"))
     }
 
-    /// Takes an upload: PNG, JPEG or WebP.
+    /// `POST /api/pictures`: decodes a PNG, JPEG or WebP file and keeps the image.
     pub fn upload(&self, bytes: &[u8]) -> Result<Value, HttpProblem> {
         let refuse = |problem: String| HttpProblem::refused(problem, "give a PNG, JPEG or WebP file");
         if !matches!(Format::recognise(bytes), Some(Format::Png | Format::Jpeg | Format::WebP)) {
-            return Err(refuse("this is no picture of a known kind".into()));
+            return Err(refuse("this is not an image of a known kind".into()));
         }
         let picture = {
             let turn = timeout(PATIENCE, self.decoding.acquire());
@@ -87,7 +87,7 @@ impl UploadedImages {
     }
 }
 
-/// The picture with its longest side within the limit.
+/// The image with its longest side within the limit.
 fn shrunk(picture: &Picture) -> Picture {
     let longest = picture.width.max(picture.height);
     if longest <= LONGEST_SIDE {
@@ -97,7 +97,7 @@ fn shrunk(picture: &Picture) -> Picture {
     resize::bilinear(picture, side(picture.width), side(picture.height))
 }
 
-/// A picture for the page.
+/// An image as PNG in base64, as the page takes it.
 pub fn shown(picture: &Picture) -> String {
     BASE64_STANDARD.encode(png::encode_quickly(picture.width, picture.height, picture.channels, &picture.pixels))
 }

@@ -13,14 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING: usize = 8;
 /// Most tasks that are remembered.
 const REMEMBERED: usize = 16;
-/// Most bytes of pictures that one task keeps.
+/// Most bytes of images that one task keeps.
 const LARGEST: usize = 64 << 20;
-/// Most bytes of pictures in one answer.
+/// Most bytes of images in one answer.
 const ANSWER: usize = 4 << 20;
 
 type JobFunction = Box<dyn FnOnce(&Job) -> Result<(), HttpProblem> + Send>;
 
-/// A task as seen from outside.
+/// A task: its work, and what has come of it so far.
 pub struct Job {
     id: u64,
     title: String,
@@ -50,18 +50,18 @@ enum JobState {
 }
 
 impl Job {
-    /// Whether it is to stop.
+    /// Whether the page asked it to stop; work looks at this at every evaluation of the network.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Tells how far it is.
+    /// Sets the progress that the page shows.
     pub fn update(&self, done: usize, total: usize) {
         let mut progress = held(&self.progress);
         (progress.done, progress.total) = (done, total);
     }
 
-    /// Shows something, while there is room for it.
+    /// Adds a frame for the page; left out once the task holds its most bytes.
     pub fn show(&self, frame: Value) {
         let size = frame.to_string().len();
         let mut progress = held(&self.progress);
@@ -119,7 +119,7 @@ impl Job {
     }
 }
 
-/// The tasks of a studio.
+/// A queue of tasks, and the thread that runs them one by one.
 pub struct Jobs {
     line: Arc<(Mutex<JobQueue>, Condvar)>,
 }
@@ -132,7 +132,7 @@ struct JobQueue {
 }
 
 impl Jobs {
-    /// Starts the thread that works.
+    /// Starts the thread, which waits for tasks.
     pub fn begin() -> std::io::Result<Jobs> {
         let line = Arc::new((Mutex::new(JobQueue::default()), Condvar::new()));
         let own = line.clone();
@@ -152,7 +152,7 @@ impl Jobs {
         Ok(Jobs { line })
     }
 
-    /// Puts a task at the end of the line.
+    /// Appends a task to the queue, unless the queue is full.
     pub fn submit(
         &self,
         title: String,

@@ -92,7 +92,7 @@ pub fn serve(address: SocketAddr, options: StudioOptions) -> Result<String, Stud
     Ok(url)
 }
 
-/// Everything that answers need.
+/// The state that all requests share.
 struct Studio {
     guard: AccessGuard,
     images: UploadedImages,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-/// The models of a studio. The one used last stays open.
+/// Models by identifier; the one used last stays loaded.
 #[derive(Clone)]
 pub struct Models {
     named: Arc<Vec<PathBuf>>,
@@ -26,7 +26,7 @@ struct OpenModel {
 }
 
 impl Models {
-    /// Named ones, and those of the runs, on the device of that name.
+    /// The models at `named`, and those of the runs, to be run on the device called `choice`.
     pub fn new(named: Vec<PathBuf>, runs: Runs, choice: String) -> Models {
         let (named, choice) = (Arc::new(named), Arc::new(choice));
         Models { named, runs, open: Arc::default(), choice, device: Arc::default() }
@@ -52,12 +52,12 @@ impl Models {
         named.chain(runs.map(|(name, place)| (format!("run-{name}"), name, place))).collect()
     }
 
-    /// `/api/models`: to choose from.
+    /// `/api/models`: identifier and name of each.
     pub fn answer(&self) -> Value {
         self.list().into_iter().map(|(id, name, _)| json!({ "id": id, "name": name })).collect()
     }
 
-    /// Where the model of that name is.
+    /// Name and folder of the model with that identifier.
     pub fn place(&self, id: &str) -> Result<(String, PathBuf), HttpProblem> {
         let found = self.list().into_iter().find(|(known, ..)| known == id).map(|(_, name, place)| (name, place));
         found.ok_or_else(|| {

@@ -23,12 +23,12 @@ const POINTS: usize = 600;
 const EVENTS: usize = 2_000_000;
 /// A run that wrote nothing for so long is not training.
 const ALIVE: Duration = Duration::from_secs(120);
-/// Letters of a name for which a chart has room.
+/// Characters of a name for which a chart has room.
 const LONGEST_NAME: usize = 30;
 /// Largest preview that is shown.
 const LARGEST_PREVIEW: u64 = 8 << 20;
 
-/// A folder of runs.
+/// The runs of one folder, with what was read of them.
 #[derive(Clone)]
 pub struct Runs {
     root: Arc<PathBuf>,
@@ -38,10 +38,10 @@ pub struct Runs {
 /// What was read of each run, and when it had been changed.
 type Known = HashMap<String, (Stamp, Arc<Summary>)>;
 
-/// What changes when events are written.
+/// Length and time of change of `events.jsonl`, which tell whether to read it again.
 type Stamp = (u64, Option<SystemTime>);
 
-/// What the events of a run tell.
+/// What is shown of a run, read from its events.
 #[derive(Default)]
 struct Summary {
     step: u64,
@@ -74,7 +74,7 @@ impl Runs {
         found.map(|(_, folder)| folder).ok_or_else(|| HttpProblem::missing("there is no such run", "reload the page"))
     }
 
-    /// `/api/runs`: all of them, in short.
+    /// `/api/runs`: state, step and loss of each.
     pub fn answer(&self) -> Value {
         let one = |(name, folder): (String, PathBuf)| {
             let (stamp, summary) = self.summary(&name, &folder);
@@ -108,7 +108,7 @@ impl Runs {
         Ok(json!({ "svg": drawn(&chart), "previews": previews }))
     }
 
-    /// `/api/preview?run=&file=`: a picture that the run's own events name.
+    /// `/api/preview?run=&file=`: an image that the run's own events name.
     pub fn preview(&self, query: &QueryValues) -> Result<Vec<u8>, HttpProblem> {
         let name = query.value("run").unwrap_or_default();
         let folder = self.find(name)?;

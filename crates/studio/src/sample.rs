@@ -23,7 +23,7 @@ const SHOWN: usize = 32 << 20;
 /// Largest seed: those that JavaScript knows exactly.
 const SEEDS: u64 = 1 << 53;
 
-/// What the page asks for.
+/// The fields of the form "Sample".
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SampleForm {
@@ -34,7 +34,7 @@ struct SampleForm {
     images: usize,
 }
 
-/// `POST /api/sample`: a task.
+/// `POST /api/sample`: checks the form and queues the task; the answer has its identifier.
 pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
     let order: SampleForm = serde_json::from_slice(body)
         .map_err(|error| HttpProblem::refused(error.to_string(), "use the page's own form"))?;
@@ -81,7 +81,7 @@ struct Lane {
     steps: usize,
 }
 
-/// x_t that waits for its prediction.
+/// x_t of a step whose clean prediction is not there yet.
 struct WaitingStep {
     t: f64,
     step: usize,
@@ -95,7 +95,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let sampler = section.build()?;
     let sampling = section.sampling(&model.path)?;
     let (shape, seen) = (model.path.shape(), RefCell::new(None));
-    // Two pictures each time, in base64.
+    // Two images each time, in base64.
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;
     let every = steps.div_ceil((SHOWN / size.max(1)).clamp(1, FRAMES));
     // Stops when the task does, and tells its first answer at each time that is shown.
@@ -124,7 +124,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     Ok(())
 }
 
-/// Images as one picture for the page.
+/// Images in one grid, as PNG in base64.
 pub fn sheet(shape: Shape, images: &[f64]) -> String {
     let Shape { height, width, channels } = shape;
     if images.len() == shape.len() {
