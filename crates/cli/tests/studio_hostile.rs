@@ -140,6 +140,18 @@ fn clients_that_send_a_byte_and_wait_keep_nobody_waiting() {
     assert_eq!(statuses, ["408", "429"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn slow_clients_that_take_all_file_descriptors_give_way() {
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -n 64; exec \"$0\" studio --port 0 --device cpu", env!("CARGO_BIN_EXE_softdiff")]);
+    let server = Server::run(limited);
+    let _bytes: Vec<TcpStream> = (0..200).map(|_| server.waiting("G")).collect();
+    let begun = Instant::now();
+    assert_eq!(server.get("/api/start").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_client_that_never_ends_its_headers_is_let_go_after_ten_seconds() {
     let (_scratch, server) = empty("silent", &[]);

@@ -63,17 +63,18 @@ struct OpenConnection {
 async fn accept(listener: TcpListener, router: Router) {
     let mut open: VecDeque<OpenConnection> = VecDeque::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, or a client that left at once: try again in a while.
-            sleep(Duration::from_millis(20)).await;
-            continue;
-        };
+        let accepted = listener.accept().await;
         open.retain(|connection| !connection.task.is_finished());
-        if open.len() >= CONNECTIONS {
+        if accepted.is_err() || open.len() >= CONNECTIONS {
             // The oldest client that has not sent its request gives way.
             let idle = open.iter().position(|connection| !connection.busy.load(Ordering::Relaxed)).unwrap_or(0);
-            open.remove(idle).expect("there are connections").task.abort();
+            open.remove(idle).inspect(|connection| connection.task.abort());
         }
+        let Ok((stream, _)) = accepted else {
+            // Out of file descriptors, or a client that left at once: try again in a moment.
+            sleep(Duration::from_millis(1)).await;
+            continue;
+        };
         let busy = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(answer(stream, router.clone(), busy.clone())).abort_handle();
         open.push_back(OpenConnection { task, busy });

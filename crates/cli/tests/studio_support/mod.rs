@@ -36,9 +36,12 @@ impl Answer {
 
 impl Server {
     pub fn start(arguments: &[&str]) -> Server {
-        let mut all = vec!["studio", "--port", "0", "--device", "cpu"];
-        all.extend(arguments);
-        let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Server::run(command(&[&["studio", "--port", "0", "--device", "cpu"], arguments].concat()))
+    }
+
+    /// Runs a command that starts a studio.
+    pub fn run(mut command: Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let url = url.trim().to_owned();
