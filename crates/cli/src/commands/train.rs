@@ -6,7 +6,7 @@ pub use watcher::Terminal;
 
 use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
-use crate::progress::Progress;
+use crate::progress::Tasks;
 use clap::Args;
 use serde_json::json;
 use softdiff::corruption::Shape;
@@ -113,12 +113,8 @@ pub fn prepare(
 }
 
 fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {
-    let loading = Progress::new("loading", "images");
-    let scheduling = Progress::new("scheduling", "distances");
-    move |task, _, done, total| match task {
-        "loading" => loading.update(done, total),
-        _ => scheduling.update(done, total),
-    }
+    let tasks = Tasks::default();
+    move |task, unit, done, total| tasks.update(task, unit, done, total)
 }
 
 /// What a run of this recipe would be.

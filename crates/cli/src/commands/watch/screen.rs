@@ -97,8 +97,9 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Where the terminal is gone there is nothing to restore.
-        let _ = self.leave();
+        // Where the terminal is gone there is nothing to restore. On a panic ratatui's hook has left the screen: leaving it
+        // twice would put the cursor over the message.
+        let _ = if std::thread::panicking() { self.terminal.show_cursor() } else { self.leave() };
     }
 }
 
