@@ -28,7 +28,7 @@ pub struct Dashboard<'a> {
 enum DashboardPart<'a> {
     Text(Line<'a>),
     Chart(LossChart, u16),
-    ByTime(BarChart<'a>, String),
+    ByTime(Box<BarChart<'a>>, String),
 }
 
 impl<'a> Dashboard<'a> {
@@ -41,7 +41,7 @@ impl<'a> Dashboard<'a> {
             parts.push(labelled("loss", format!("{last}   recently {mean}   rate {rate}   norm {norm}")));
             let rows = (size.height / if image { 5 } else { 3 }).clamp(3, 14) + 2;
             parts.extend(LossChart::of(losses).map(|chart| DashboardPart::Chart(chart, rows)));
-            parts.extend(by_time(loss, size.width).map(|(bars, ends)| DashboardPart::ByTime(bars, ends)));
+            parts.extend(by_time(loss, size.width).map(|(bars, ends)| DashboardPart::ByTime(Box::new(bars), ends)));
         }
         for (name, best) in snapshot.evaluations.iter().take(MOST) {
             let lowest = format!("lowest {} at {}", exact(best.lowest), best.at);
@@ -109,7 +109,7 @@ impl Widget for &DashboardPart<'_> {
                 Text::from("loss by t\n\n\nt up to").dim().render(labels, buffer);
                 let below = u16::from(!ends.is_empty());
                 let [above, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(below)]).areas(bins);
-                bars.render(above, buffer);
+                bars.as_ref().render(above, buffer);
                 ends.as_str().dim().render(below, buffer);
             }
         }
@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn everything_has_its_place_and_what_has_no_room_is_cut() {
-        let folder = std::env::temp_dir().join(format!("softdiff-{}-dashboard/run", std::process::id()));
+        let scratch = tempfile::tempdir().expect("a folder");
+        let folder = scratch.path().join("run");
         std::fs::create_dir_all(&folder).expect("a folder");
         let events = r#"{"step":0,"event":"started","config_hash":"","schedule_hash":"","parameters":1,"batch":1,"steps":40,"time_bins":[0.5,1.0]}
 {"step":10,"event":"step","images_seen":10,"loss":4.0,"loss_by_time":[1.0,7.0],"rate":0.1,"norm":1.0}
@@ -275,7 +276,6 @@ mod tests {
             terminal.backend_mut().resize(columns, rows);
             draw(&mut terminal);
         }
-        std::fs::remove_dir_all(folder.parent().expect("its parent")).expect("the folder again");
     }
 
     #[test]
