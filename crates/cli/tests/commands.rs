@@ -67,7 +67,7 @@ fn failures_name_the_cause_and_a_remedy_on_standard_error_only() {
     let pictures = pictures.to_str().unwrap();
     let cases = [
         (vec!["corrupt", "no/such.bin"], "error: cannot read no/such.bin", Some("hint: check the path")),
-        (vec!["corrupt", pictures, "--index", "256"], "has no picture 256", Some("hint: give --index 0 to 255")),
+        (vec!["corrupt", pictures, "--index", "256"], "has no image 256", Some("hint: give --index 0 to 255")),
         (vec!["corrupt", pictures, "--steps", "1"], "1 steps", Some("hint: give --steps 2 or more")),
         (vec!["corrupt", pictures, "--largest", "0"], "is 0", Some("hint: give a positive number")),
         (vec!["schedule", pictures, "--images", "900"], "256 images are not enough", Some("hint: give at least 900")),

@@ -174,7 +174,7 @@ fn the_likelihood_of_a_model_is_measured_in_bits_per_dimension() {
     assert_eq!(result["protocol"]["options"]["bits_per_dimension"]["probes"], 1);
     assert_eq!(result["protocol"]["reference"]["count"], 3);
     let said = support::done(&[&arguments[..], &few].concat());
-    assert!(said.starts_with("3 pictures of") && said.contains("bits_per_dimension"), "{said}");
+    assert!(said.starts_with("3 images of") && said.contains("bits_per_dimension"), "{said}");
     for (more, problem, hint) in [
         (vec!["--metrics", "likelihood,fid"], "of a model", "measure it alone"),
         (vec!["--metrics", "likelihood", "--size", "8"], "16 x 16 x 1", "8 x 8 x 1"),

@@ -44,7 +44,7 @@ fn a_finished_run_is_shown_and_not_touched() {
     assert_eq!(facts["preview"]["text"], "samples/preview-000000008.png");
     assert!(facts["throughput"]["images_per_second"].as_f64().unwrap() > 0.0 && facts["seconds_left"].is_null());
     assert!(facts["device_memory"].is_null() && !shown.contains("GPU"));
-    let blocks = done(&["watch", &run, "--once", "--pictures", "blocks"]);
+    let blocks = done(&["watch", &run, "--once", "--images", "blocks"]);
     assert!(blocks.contains("\x1b[38;2;") && blocks.ends_with("▀\x1b[49m\x1b[39m\n"));
     for axis in [" loss ", " step "] {
         assert!(shown.contains(axis), "{axis}: {shown}");

@@ -21,7 +21,7 @@ const EXAMPLE: &str = "\
 Example: the quickstart's recipe with more steps; run it again to continue where it stopped
   softdiff train quickstart --out runs/first --set train.steps=2000
 
-Example: the paper's CIFAR-10 model, on pictures of one's own
+Example: the paper's CIFAR-10 model, on images of one's own
   softdiff recipe list
   softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
   softdiff train my-recipe.toml --out runs/mine --dry-run
@@ -54,7 +54,6 @@ pub struct Train {
 }
 
 impl Train {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let folder = RunFolder::new(&self.out);
         let recipe = match &self.recipe {

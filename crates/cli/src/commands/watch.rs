@@ -49,12 +49,11 @@ pub struct WatchRun {
     #[arg(long)]
     once: bool,
     /// How to show images.
-    #[arg(long, value_enum, default_value_t = ImageProtocol::Auto, value_name = "WAY")]
-    pictures: ImageProtocol,
+    #[arg(long, alias = "pictures", value_enum, default_value_t = ImageProtocol::Auto, value_name = "WAY")]
+    images: ImageProtocol,
 }
 
 impl WatchRun {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let folder = RunFolder::new(&self.run);
         if !folder.config().is_file() && !folder.events().is_file() {
@@ -69,7 +68,7 @@ impl WatchRun {
         // Whether there are colours is decided here.
         ratatui::crossterm::style::force_color_output(true);
         let terminal = std::io::stdout().is_terminal();
-        let protocol = self.pictures.here(terminal, &|name| std::env::var(name).ok());
+        let protocol = self.images.here(terminal, &|name| std::env::var(name).ok());
         if self.once {
             return once(&folder, &mut watch, protocol, terminal);
         }
