@@ -64,7 +64,8 @@ impl Failure {
             println!("{facts}");
         }
         match self.kind {
-            FailureKind::Failed | FailureKind::Recipe => eprintln!("error: {problem}"),
+            FailureKind::Failed => eprintln!("error: {problem}"),
+            FailureKind::Recipe => eprintln!("error: {}", self.coloured(problem)),
             FailureKind::Stopped { .. } => eprintln!("{problem}"),
         }
         causes.iter().for_each(|cause| eprintln!("cause: {cause}"));
@@ -88,6 +89,14 @@ impl Failure {
     /// All that is wrong with the recipe, where that is it.
     fn recipe(&self) -> Option<&RecipeError> {
         causes(self.error.as_ref()).find_map(|cause| cause.downcast_ref())
+    }
+
+    /// A recipe's problems in the colours of standard error, also where another error passes them on.
+    fn coloured(&self, problem: String) -> String {
+        match self.recipe().filter(|_| crate::output::colours()) {
+            Some(error) => problem.replace(&error.to_string(), &error.render(true)),
+            None => problem,
+        }
     }
 
     fn code(&self) -> u8 {

@@ -2,11 +2,11 @@
 //!
 //! Everything goes to standard error; a task that ends within a second shows nothing.
 
-use std::io::{IsTerminal, Write};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-const ON_A_TERMINAL: Duration = Duration::from_millis(100);
 const ELSEWHERE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -14,18 +14,23 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub struct Progress {
     task: &'static str,
     unit: &'static str,
-    start: Instant,
+    /// Measures the rate, and is drawn on a terminal.
+    bar: ProgressBar,
     terminal: bool,
-    last: Mutex<Option<Instant>>,
+    /// When it is to be said next.
+    next: Mutex<Instant>,
     /// What was done already when it began, which says nothing about the rate.
     before: usize,
 }
 
 impl Progress {
-    /// Begins a task, such as `decoding`, counted in a unit, such as `pictures`.
+    /// Begins a task, such as `decoding`, counted in a unit, such as `images`.
     pub fn new(task: &'static str, unit: &'static str) -> Progress {
+        let style = ProgressStyle::with_template("{wide_msg}").expect("a template");
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
         let terminal = std::io::stderr().is_terminal();
-        Progress { task, unit, start: Instant::now(), terminal, last: Mutex::new(None), before: 0 }
+        let next = Mutex::new(Instant::now() + if terminal { SILENCE } else { ELSEWHERE });
+        Progress { task, unit, bar, terminal, next, before: 0 }
     }
 
     /// The same for a task of which so much was done before.
@@ -44,19 +49,35 @@ impl Progress {
         if crate::output::is_quiet() {
             return;
         }
-        let (interval, silence) = if self.terminal { (ON_A_TERMINAL, SILENCE) } else { (ELSEWHERE, ELSEWHERE) };
+        self.bar.set_position(done.saturating_sub(self.before) as u64);
         let now = Instant::now();
         // A poisoned lock would mean that printing panicked; then there is nothing to print to.
-        let Ok(mut last) = self.last.lock() else { return };
-        if now - self.start < silence || last.is_some_and(|last| now - last < interval) {
+        let Ok(mut next) = self.next.lock() else { return };
+        if now < *next {
             return;
         }
-        *last = Some(now);
-        let line = line(self.task, self.unit, (self.before, done, total), now - self.start) + saying;
-        let mut out = std::io::stderr().lock();
-        // A closed standard error is no reason to stop.
-        let _ = if self.terminal { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") };
-        let _ = out.flush();
+        let line = line(self.task, self.unit, (done, total), self.bar.per_sec()) + saying;
+        if !self.terminal {
+            *next = now + ELSEWHERE;
+            eprintln!("{line}");
+            return;
+        }
+        if self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
+        self.bar.set_message(line);
+    }
+
+    /// Prints a line of its own, whatever the progress shows.
+    pub fn say(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+}
+
+impl Drop for Progress {
+    /// Leaves an empty line for what comes next.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 
@@ -80,27 +101,7 @@ impl Tasks {
     }
 }
 
-impl Progress {
-    /// Prints a line of its own, whatever the progress shows.
-    pub fn say(&self, text: &str) {
-        if self.terminal && self.last.lock().is_ok_and(|last| last.is_some()) {
-            eprint!("\r\x1b[K");
-        }
-        eprintln!("{text}");
-    }
-}
-
-impl Drop for Progress {
-    /// Leaves an empty line for what comes next.
-    fn drop(&mut self) {
-        if self.terminal && self.last.lock().is_ok_and(|last| last.is_some()) {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
-fn line(task: &str, unit: &str, (before, done, total): (usize, usize, usize), elapsed: Duration) -> String {
-    let rate = done.saturating_sub(before) as f64 / elapsed.as_secs_f64().max(1e-9);
+fn line(task: &str, unit: &str, (done, total): (usize, usize), rate: f64) -> String {
     let percent = 100 * done / total.max(1);
     let left = Duration::from_secs_f64((total.saturating_sub(done) as f64 / rate.max(1e-9)).min(1e9));
     let digits = if rate < 10.0 { 1 } else { 0 };
@@ -120,15 +121,26 @@ mod tests {
 
     #[test]
     fn a_line_has_count_share_rate_and_time_left() {
-        let line = line("decoding", "pictures", (0, 250, 1000), Duration::from_secs(2));
-        assert_eq!(line, "decoding: 250 of 1000 pictures, 25 %, 125/s, 0:06 left");
-        let slow = super::line("training", "steps", (90, 100, 200), Duration::from_secs(5));
+        let line = line("decoding", "images", (250, 1000), 125.0);
+        assert_eq!(line, "decoding: 250 of 1000 images, 25 %, 125/s, 0:06 left");
+        let slow = super::line("training", "steps", (100, 200), 2.0);
         assert_eq!(slow, "training: 100 of 200 steps, 50 %, 2.0/s, 0:50 left");
         assert_eq!(clock(Duration::from_secs(3 * 3600 + 62)), "3:01:02");
     }
 
     #[test]
+    fn what_was_done_before_does_not_count_towards_the_rate() {
+        let progress = Progress::new("training", "steps").continuing(1_000_000);
+        for done in 0..20 {
+            progress.update(1_000_000 + done, 2_000_000);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let rate = progress.bar.per_sec();
+        assert!(rate > 0.0 && rate < 1000.0, "{rate}");
+    }
+
+    #[test]
     fn nothing_done_yet_is_no_division_by_zero() {
-        assert!(line("x", "y", (0, 0, 0), Duration::ZERO).contains("0 of 0"));
+        assert!(line("x", "y", (0, 0), 0.0).contains("0 of 0"));
     }
 }

@@ -8,13 +8,6 @@ fn pictures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../diffusion/tests/golden/cifar10-test-256.bin")
 }
 
-/// A place of its own for each test.
-fn scratch(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("softdiff-cli-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 fn softdiff(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_softdiff")).args(arguments).output().unwrap()
 }
@@ -25,8 +18,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_schedule_is_made_and_then_shown_as_a_strip() {
-    let folder = scratch("schedule");
-    let (schedule, strip) = (folder.join("schedule.json"), folder.join("strip.png"));
+    let folder = tempfile::tempdir().unwrap();
+    let (schedule, strip) = (folder.path().join("schedule.json"), folder.path().join("strip.png"));
     let (pictures, schedule, strip) = (pictures(), schedule.to_str().unwrap(), strip.to_str().unwrap());
     let pictures = pictures.to_str().unwrap();
     let small = ["--images", "64", "--candidates", "64", "--knots", "8", "--resamplings", "2", "--out", schedule];
@@ -42,16 +35,15 @@ fn a_schedule_is_made_and_then_shown_as_a_strip() {
     let json: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(json["shown"][9]["level"], 18.0);
     assert_eq!(&std::fs::read(strip).unwrap()[1..4], b"PNG");
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn the_same_seed_gives_the_same_strip_and_every_corruption_has_one() {
-    let folder = scratch("strips");
+    let folder = tempfile::tempdir().unwrap();
     let pictures = pictures();
     for corruption in ["blur", "heat", "masking", "pixelation", "fading", "decolourisation", "motion", "identity"] {
         let files = ["a.png", "b.png"].map(|name| {
-            let out = folder.join(name);
+            let out = folder.path().join(name);
             let shown = softdiff(&[
                 "corrupt",
                 pictures.to_str().unwrap(),
@@ -67,7 +59,6 @@ fn the_same_seed_gives_the_same_strip_and_every_corruption_has_one() {
         });
         assert!(files[0] == files[1], "{corruption}");
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -76,7 +67,7 @@ fn failures_name_the_cause_and_a_remedy_on_standard_error_only() {
     let pictures = pictures.to_str().unwrap();
     let cases = [
         (vec!["corrupt", "no/such.bin"], "error: cannot read no/such.bin", Some("hint: check the path")),
-        (vec!["corrupt", pictures, "--index", "256"], "has no picture 256", Some("hint: give --index 0 to 255")),
+        (vec!["corrupt", pictures, "--index", "256"], "has no image 256", Some("hint: give --index 0 to 255")),
         (vec!["corrupt", pictures, "--steps", "1"], "1 steps", Some("hint: give --steps 2 or more")),
         (vec!["corrupt", pictures, "--largest", "0"], "is 0", Some("hint: give a positive number")),
         (vec!["schedule", pictures, "--images", "900"], "256 images are not enough", Some("hint: give at least 900")),

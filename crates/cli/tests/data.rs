@@ -41,7 +41,7 @@ fn inspect_shows_sizes_classes_duplicates_and_broken_files() {
     assert!(run.status.success(), "{}", text(&run.stderr));
     let expected = format!(
         "source      {}: folder of pictures
-pictures    5
+images      5
 sizes       6 x 4
 colours     RGB
 mean        0.0686  0.0686  0.0686
@@ -89,7 +89,7 @@ fn prepare_writes_pictures_of_one_size_that_can_be_inspected() {
     let run = softdiff(&arguments);
     assert!(run.status.success(), "{}", text(&run.stderr));
     assert!(run.stdout.is_empty());
-    assert!(text(&run.stderr).contains("4 pictures of 2 x 2 x 3, blake3:"), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("4 images of 2 x 2 x 3, blake3:"), "{}", text(&run.stderr));
     let first = fs::read(&out).unwrap();
     let again = softdiff(&arguments);
     assert_eq!(again.status.code(), Some(1));
@@ -109,7 +109,7 @@ fn a_bad_picture_stops_prepare_and_is_named() {
     let arguments = ["data", "prepare", root.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let run = softdiff(&arguments);
     assert_eq!(run.status.code(), Some(1));
-    let expected = "error: bee/broken.png: PNG: the file is cut off\nhint: fetch or remove the file, or add --on-bad skip to leave bad pictures out\n";
+    let expected = "error: bee/broken.png: PNG: the file is cut off\nhint: fetch or remove the file, or add --on-bad skip to leave bad images out\n";
     assert_eq!(text(&run.stderr), expected);
     assert!(!out.exists());
     let skipping = softdiff(&[&arguments[..], &["--on-bad", "skip"]].concat());

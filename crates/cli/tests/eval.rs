@@ -3,20 +3,13 @@
 mod support;
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// 256 CIFAR-10 test images.
 fn pictures() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../diffusion/tests/golden/cifar10-test-256.bin");
     path.to_str().unwrap().into()
-}
-
-/// A place of its own for each test.
-fn scratch(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("softdiff-eval-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
 }
 
 fn softdiff(arguments: &[&str]) -> Output {
@@ -30,8 +23,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_result_says_how_it_was_measured_and_unlike_results_are_not_compared() {
-    let folder = scratch("results");
-    let at = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     let pictures = pictures();
     let common = ["--against", &pictures, "--metrics", "sliced-wasserstein,memorisation", "--directions", "20"];
     for (name, limit, seed) in
@@ -59,14 +52,13 @@ fn a_result_says_how_it_was_measured_and_unlike_results_are_not_compared() {
         assert_eq!(refused.status.code(), Some(1));
         assert!(said.contains(field) && said.contains("hint: measure both with the same options"), "{said}");
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn bad_input_is_named_with_a_remedy() {
     let pictures = pictures();
-    let folder = scratch("bad");
-    let at = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     std::fs::write(at("result.json"), "{}").unwrap();
     std::fs::write(at("network.pth"), "not weights").unwrap();
     let broken = at("network.pth");
@@ -113,7 +105,6 @@ fn bad_input_is_named_with_a_remedy() {
     let none = softdiff(&["eval", "compare", &at("result.json"), &at("result.json")]);
     assert!(text(&none.stderr).contains("is no result of softdiff eval"));
     assert_eq!(softdiff(&["eval", &pictures]).status.code(), Some(2), "--against is required");
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -128,17 +119,16 @@ fn equal_pictures_have_full_similarity_and_the_help_has_examples() {
 
 #[test]
 fn pictures_that_are_all_equal_are_measured_with_a_warning() {
-    let folder = scratch("constant");
-    std::fs::create_dir_all(folder.join("black")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("black")).unwrap();
     for name in ["black/1.ppm", "black/2.ppm"] {
-        std::fs::write(folder.join(name), [&b"P6 32 32 255\n"[..], &[0; 3072]].concat()).unwrap();
+        std::fs::write(folder.path().join(name), [&b"P6 32 32 255\n"[..], &[0; 3072]].concat()).unwrap();
     }
-    let black = folder.join("black").to_str().unwrap().to_string();
+    let black = folder.path().join("black").to_str().unwrap().to_string();
     let run = softdiff(&["eval", &black, "--against", &pictures(), "--metrics", "sliced-wasserstein", "--json"]);
     let result: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(result["warnings"], serde_json::json!(["all generated pictures are equal"]), "{}", text(&run.stderr));
     assert!(result["results"]["sliced_wasserstein"]["value"].as_f64().unwrap() > 0.1);
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// The whole way from pictures to FID; 64 pictures take some ten seconds on two cores.
@@ -148,13 +138,13 @@ fn fid_with_the_network_is_that_of_the_saved_statistics() {
         eprintln!("skipped: set SOFTDIFF_INCEPTION to the FID network; docs/evaluation.md says where to get it");
         return;
     };
-    let folder = scratch("fid");
-    let (pictures, statistics) = (pictures(), folder.join("reference.npz"));
+    let folder = tempfile::tempdir().unwrap();
+    let (pictures, statistics) = (pictures(), folder.path().join("reference.npz"));
     let run = |against: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_softdiff"));
         let limit: &[&str] = if more.contains(&"--limit") { &[] } else { &["--limit", "24"] };
         command.args(["eval", &pictures, "--against", against, "--json"]).args(limit).args(more);
-        let run = command.env("SOFTDIFF_CACHE", &folder).env("SOFTDIFF_INCEPTION", &network).output().unwrap();
+        let run = command.env("SOFTDIFF_CACHE", folder.path()).env("SOFTDIFF_INCEPTION", &network).output().unwrap();
         let result: Result<Value, _> = serde_json::from_slice(&run.stdout);
         (result.map_or(f64::NAN, |result| result["results"]["fid"]["value"].as_f64().unwrap()), text(&run.stderr))
     };
@@ -170,7 +160,6 @@ fn fid_with_the_network_is_that_of_the_saved_statistics() {
     assert!(said.contains("were made with preset pytorch-fid, not tensorflow"), "{said}");
     let (_, said) = run(&pictures, &["--limit", "1"]);
     assert!(said.contains("of 1 pictures cannot be computed") && said.contains("hint: give at least 2"), "{said}");
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -185,7 +174,7 @@ fn the_likelihood_of_a_model_is_measured_in_bits_per_dimension() {
     assert_eq!(result["protocol"]["options"]["bits_per_dimension"]["probes"], 1);
     assert_eq!(result["protocol"]["reference"]["count"], 3);
     let said = support::done(&[&arguments[..], &few].concat());
-    assert!(said.starts_with("3 pictures of") && said.contains("bits_per_dimension"), "{said}");
+    assert!(said.starts_with("3 images of") && said.contains("bits_per_dimension"), "{said}");
     for (more, problem, hint) in [
         (vec!["--metrics", "likelihood,fid"], "of a model", "measure it alone"),
         (vec!["--metrics", "likelihood", "--size", "8"], "16 x 16 x 1", "8 x 8 x 1"),

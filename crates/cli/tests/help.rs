@@ -1,10 +1,9 @@
 //! The help of every verb, word by word: each file of `help/` is what `softdiff VERB --help` prints.
 //!
-//! `SOFTDIFF_BLESS=1 cargo test --release -p softdiff-cli --test help` writes them anew; read them before committing them.
+//! `INSTA_UPDATE=always cargo test --release -p softdiff-cli --test help` writes them anew; read them before committing them.
 
 mod support;
 
-use std::path::Path;
 use support::{done, softdiff, text};
 
 /// The verbs below some words, by their help.
@@ -34,22 +33,16 @@ fn help(of: &[String]) -> String {
 fn the_help_of_every_verb_is_the_one_on_file_and_has_an_example() {
     let all = verbs(&[]);
     assert!(all.len() >= 20, "{all:?}");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help");
-    let bless = std::env::var_os("SOFTDIFF_BLESS").is_some();
-    let mut wrong = Vec::new();
+    let mut settings = insta::Settings::new();
+    settings.set_snapshot_path("help");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let _bound = settings.bind_to_scope();
     for verb in [vec![vec![]], all].concat() {
         let (found, name) = (help(&verb), if verb.is_empty() { "softdiff".to_owned() } else { verb.join("-") });
         assert!(verb.is_empty() || found.contains("Example"), "{name} has no example");
-        let file = folder.join(format!("{name}.txt"));
-        if bless {
-            std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(&file, &found).unwrap();
-        }
-        if std::fs::read_to_string(&file).unwrap_or_default() != found {
-            wrong.push(name);
-        }
+        insta::assert_snapshot!(name, found);
     }
-    assert!(wrong.is_empty(), "the help of {wrong:?} changed: bless it if that was meant");
 }
 
 #[test]

@@ -8,18 +8,17 @@ fn softdiff(arguments: &[&str]) -> Output {
 
 #[test]
 fn a_bad_recipe_exits_with_2_and_shows_place_and_remedy() {
-    let folder = std::env::temp_dir().join(format!("softdiff-recipes-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (file, run) = (folder.join("mine.toml"), folder.join("run"));
+    let folder = tempfile::tempdir().unwrap();
+    let (file, run) = (folder.path().join("mine.toml"), folder.path().join("run"));
     std::fs::write(&file, "[data]\nsource = \"pictures\"\n\n[train]\nbacth = 64\n").unwrap();
     let failed = softdiff(&["train", file.to_str().unwrap(), "--out", run.to_str().unwrap()]);
     let said = String::from_utf8(failed.stderr).unwrap();
     assert_eq!(failed.status.code(), Some(2), "{said}");
-    let expected = format!("error: {}:5:1: [train] has no key \"bacth\"\n5 | bacth = 64\n  | ^^^^^\n", file.display());
+    let expected =
+        format!("error: {}:5:1: [train] has no key \"bacth\"\n  |\n5 | bacth = 64\n  | ^^^^^\n", file.display());
     assert!(said.starts_with(&expected), "{said}");
     assert!(said.contains("hint: did you mean batch?"), "{said}");
     assert!(failed.stdout.is_empty() && !run.exists());
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

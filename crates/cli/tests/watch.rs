@@ -44,8 +44,11 @@ fn a_finished_run_is_shown_and_not_touched() {
     assert_eq!(facts["preview"]["text"], "samples/preview-000000008.png");
     assert!(facts["throughput"]["images_per_second"].as_f64().unwrap() > 0.0 && facts["seconds_left"].is_null());
     assert!(facts["device_memory"].is_null() && !shown.contains("GPU"));
-    let blocks = done(&["watch", &run, "--once", "--pictures", "blocks"]);
-    assert!(blocks.contains("\x1b[38;2;") && blocks.ends_with("\x1b[0m\n"));
+    let blocks = done(&["watch", &run, "--once", "--images", "blocks"]);
+    assert!(blocks.contains("\x1b[38;2;") && blocks.ends_with("▀\x1b[49m\x1b[39m\n"));
+    for axis in [" loss ", " step "] {
+        assert!(shown.contains(axis), "{axis}: {shown}");
+    }
     assert!(files(Path::new(&run)) == before, "watching changed the run");
 }
 
@@ -94,7 +97,7 @@ fn a_live_run_is_followed_until_it_is_over_or_one_has_seen_enough() {
     drop(lock);
 }
 
-/// A terminal that shows sixels, and what was written to it.
+/// A terminal of 256 colours, and what was written to it.
 #[cfg(target_os = "linux")]
 struct Terminal {
     screen: std::fs::File,
@@ -106,7 +109,7 @@ struct Terminal {
 impl Terminal {
     fn open() -> Terminal {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        use std::io::{Read, Write};
+        use std::io::Read;
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -115,15 +118,12 @@ impl Terminal {
         let size = rustix::termios::Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 1000, ws_ypixel: 800 };
         rustix::termios::tcsetwinsize(&end, size).unwrap();
         let screen = std::fs::File::from(master);
-        let (mut reading, mut answering) = (screen.try_clone().unwrap(), screen.try_clone().unwrap());
+        let mut reading = screen.try_clone().unwrap();
         let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let written = seen.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = reading.read(&mut bytes) {
-                if bytes[..count].windows(3).any(|three| three == b"\x1b[c") {
-                    answering.write_all(b"\x1b[?62;4;22c").unwrap();
-                }
                 written.lock().unwrap().extend(&bytes[..count]);
             }
         });
@@ -136,7 +136,13 @@ impl Terminal {
         for name in ["NO_COLOR", "TMUX", "COLORTERM", "KITTY_WINDOW_ID", "TERM_PROGRAM"] {
             command.env_remove(name);
         }
-        command.env("TERM", "xterm").stdin(end()).stdout(end()).stderr(Stdio::piped()).spawn().unwrap()
+        // A group of its own: Ctrl-Z stops the whole group.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn forget(&self) {
+        self.seen.lock().unwrap().clear();
     }
 
     fn wait_for(&self, words: &[u8]) {
@@ -156,30 +162,70 @@ impl Terminal {
 }
 
 #[cfg(target_os = "linux")]
+fn signal(name: &str, process: &std::process::Child) {
+    assert!(Command::new("kill").args([name, &process.id().to_string()]).status().unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
 #[test]
-fn q_ctrl_c_and_sigterm_leave_the_dashboard_and_the_terminal_as_it_was() {
+fn keys_and_signals_leave_the_dashboard_and_the_terminal_as_it_was() {
     use std::io::Write;
     let scratch = Scratch::new("watch-terminal");
     let run = tiny_run(&scratch);
-    for way in ["q", "-INT", "-TERM"] {
+    for way in ["xq", "\x03", "-INT", "-TERM", "-HUP"] {
         let mut terminal = Terminal::open();
         assert!(terminal.is_as_before());
         let watching = terminal.run(&["watch", &run]);
-        // The other screen, and the preview in sixels, as this terminal has them.
+        // The other screen, and the preview in colours, as this terminal has them.
         terminal.wait_for(b"\x1b[?1049h");
-        terminal.wait_for(b"\x1bP0;1q\"1;1;");
+        terminal.wait_for("▀".as_bytes());
         assert!(!terminal.is_as_before());
-        match way {
-            "q" => terminal.screen.write_all(b"xq").unwrap(),
-            signal => {
-                assert!(Command::new("kill").args([signal, &watching.id().to_string()]).status().unwrap().success())
-            }
+        match way.strip_prefix('-') {
+            Some(_) => signal(way, &watching),
+            None => terminal.screen.write_all(way.as_bytes()).unwrap(),
         }
         let output = watching.wait_with_output().unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{way}");
         terminal.wait_for(b"\x1b[?25h\x1b[?1049l");
         assert!(terminal.is_as_before(), "{way}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_z_gives_the_terminal_back_until_the_command_is_continued() {
+    use std::io::Write;
+    let scratch = Scratch::new("watch-suspended");
+    let run = tiny_run(&scratch);
+    let mut terminal = Terminal::open();
+    let mut watching = terminal.run(&["watch", &run]);
+    let state = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", watching.id())).unwrap();
+        text.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    for suspend in ["\x1a", "-TSTP"] {
+        terminal.wait_for(b"\x1b[?1049h");
+        terminal.wait_for("▀".as_bytes());
+        terminal.forget();
+        match suspend.strip_prefix('-') {
+            Some(_) => signal(suspend, &watching),
+            None => terminal.screen.write_all(suspend.as_bytes()).unwrap(),
+        }
+        terminal.wait_for(b"\x1b[?25h\x1b[?1049l");
+        let asked = Instant::now();
+        while !state() {
+            assert!(asked.elapsed() < Duration::from_secs(5), "it goes on");
+        }
+        assert!(terminal.is_as_before());
+        terminal.forget();
+        signal("-CONT", &watching);
+    }
+    // Drawn whole again, also where nothing is new.
+    terminal.wait_for(b"\x1b[?1049h");
+    terminal.wait_for(b"finished");
+    assert!(!terminal.is_as_before());
+    terminal.screen.write_all(b"q").unwrap();
+    assert!(watching.wait().unwrap().success() && terminal.is_as_before());
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! The page's own files, which are part of the program.
 
-use super::http::HttpResponse;
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const SCRIPT: &str = "text/javascript";
-
-/// Address, kind and content.
-const FILES: [(&str, &str, &str); 10] = [
-    ("/", "text/html", include_str!("page/index.html")),
-    ("/studio.css", "text/css", include_str!("page/studio.css")),
+/// Address, content type and content.
+pub const FILES: [(&str, &str, &str); 10] = [
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/studio.css", "text/css; charset=utf-8", include_str!("page/studio.css")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
     ("/studio.js", SCRIPT, include_str!("page/studio.js")),
     ("/common.js", SCRIPT, include_str!("page/common.js")),
@@ -17,8 +15,3 @@ const FILES: [(&str, &str, &str); 10] = [
     ("/restore.js", SCRIPT, include_str!("page/restore.js")),
     ("/runs.js", SCRIPT, include_str!("page/runs.js")),
 ];
-
-/// The file at an address.
-pub fn find(path: &str) -> Option<HttpResponse> {
-    FILES.iter().find(|(address, ..)| *address == path).map(|(_, kind, text)| HttpResponse::new(kind, *text))
-}

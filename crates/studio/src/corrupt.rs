@@ -1,8 +1,9 @@
-//! x_t of any picture under any corruption, or two of them one after the other (Soft Diffusion, Eq. 4).
+//! x_t of any image under any corruption, or two of them one after the other (Soft Diffusion, Eq. 4).
 
 use super::Studio;
-use super::http::{HttpRequest, HttpResponse};
 use super::images::shown;
+use super::problem::HttpProblem;
+use super::query::QueryValues;
 use serde_json::{Value, json};
 use softdiff::corruption::{Boundary, CORRUPTIONS, Corruption, CorruptionSpec, Shape};
 use softdiff::curve::{Curve, Interpolation};
@@ -27,7 +28,7 @@ const KNOTS: usize = 32;
 /// Scenes that are kept: while t is dragged, nothing else changes.
 const KEPT: usize = 4;
 
-/// Everything about a picture that does not depend on t.
+/// Everything about an image that does not depend on t.
 struct CorruptionScene {
     picture: Picture,
     shape: Shape,
@@ -36,14 +37,14 @@ struct CorruptionScene {
     eta: Vec<f64>,
 }
 
-/// The scenes of late, the newest last.
+/// The scenes asked for last, the newest at the end.
 #[derive(Default)]
 pub struct Scenes(Mutex<VecDeque<(SceneKey, Arc<CorruptionScene>)>>);
 
 type SceneKey = (String, Vec<&'static str>, u64);
 
 impl Scenes {
-    fn get(&self, studio: &Studio, key: SceneKey) -> Result<Arc<CorruptionScene>, HttpResponse> {
+    fn get(&self, studio: &Studio, key: SceneKey) -> Result<Arc<CorruptionScene>, HttpProblem> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, scene)) = kept().iter().find(|(known, _)| *known == key) {
             return Ok(scene.clone());
@@ -67,58 +68,50 @@ impl Scenes {
 }
 
 /// `/api/corrupt?picture=&first=&second=&t=&noise=&seed=`: x_t, with level and noise.
-pub fn answer(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
+pub fn answer(studio: &Studio, query: &QueryValues) -> Result<Value, HttpProblem> {
     let begun = Instant::now();
-    let id = request.value("picture").unwrap_or("sample-0").to_owned();
-    let t: f64 = number(request, "t", 0.5)?;
-    let scene = studio.scenes.get(studio, (id, kinds(request)?, number(request, "seed", 0)?))?;
+    let id = query.value("picture").unwrap_or("sample-0").to_owned();
+    let t: f64 = query.number("t", 0.5)?;
+    let scene = studio.scenes.get(studio, (id, kinds(query)?, query.number("seed", 0)?))?;
     let CorruptionScene { picture, shape, path, x0, eta } = &*scene;
-    let moment = path.at(t).map_err(HttpResponse::failed)?;
-    let mut xt = moment.map.apply(*shape, x0).map_err(HttpResponse::failed)?;
-    let noisy = request.value("noise") != Some("0");
+    let moment = path.at(t).map_err(HttpProblem::failed)?;
+    let mut xt = moment.map.apply(*shape, x0).map_err(HttpProblem::failed)?;
+    let noisy = query.value("noise") != Some("0");
     if noisy {
         xt.iter_mut().zip(eta).for_each(|(x, eta)| *x += moment.sigma * eta);
     }
     let png = shown(&Picture { pixels: from_unit(&xt), ..*picture });
     Ok(json!({
         "png": png, "width": shape.width, "height": shape.height, "t": t,
-        "level": path.level(t).map_err(HttpResponse::failed)?, "sigma": if noisy { moment.sigma } else { 0.0 },
+        "level": path.level(t).map_err(HttpProblem::failed)?, "sigma": if noisy { moment.sigma } else { 0.0 },
         "milliseconds": begun.elapsed().as_secs_f64() * 1e3,
     }))
 }
 
 /// The corruptions that a request names.
-pub fn kinds(request: &HttpRequest) -> Result<Vec<&'static str>, HttpResponse> {
-    let named = [request.value("first").unwrap_or("blur"), request.value("second").unwrap_or("none")];
+pub fn kinds(query: &QueryValues) -> Result<Vec<&'static str>, HttpProblem> {
+    let named = [query.value("first").unwrap_or("blur"), query.value("second").unwrap_or("none")];
     let known = |name: &str| {
         let all = || names().collect::<Vec<_>>().join(", ");
-        let unknown = || HttpResponse::refused("there is no such corruption", format!("give one of {}", all()));
+        let unknown = || HttpProblem::refused("there is no such corruption", format!("give one of {}", all()));
         names().find(|kind| *kind == name).ok_or_else(unknown)
     };
     named.into_iter().filter(|name| *name != "none").map(known).collect()
 }
 
 /// The paper's path with these corruptions: noise first, then all of them together.
-pub fn path(shape: Shape, kinds: &[&str]) -> Result<Path, HttpResponse> {
+pub fn path(shape: Shape, kinds: &[&str]) -> Result<Path, HttpProblem> {
     let mut stages = Vec::new();
     for kind in kinds {
-        let spec = CorruptionSpec::named(kind).map_err(HttpResponse::failed)?.with_boundary(Boundary::Reflect);
-        let corruption = spec.build(shape).map_err(HttpResponse::failed)?;
+        let spec = CorruptionSpec::named(kind).map_err(HttpProblem::failed)?.with_boundary(Boundary::Reflect);
+        let corruption = spec.build(shape).map_err(HttpProblem::failed)?;
         let curve = curve(&*corruption)?;
         stages.push((corruption, LevelSchedule::Curve { curve, start: NOISE_STAGE }));
     }
-    Path::new(stages, Noise::PAPER).map_err(HttpResponse::failed)
+    Path::new(stages, Noise::PAPER).map_err(HttpProblem::failed)
 }
 
-fn curve(corruption: &dyn Corruption) -> Result<Curve, HttpResponse> {
-    let knots = usual_candidates(corruption, KNOTS).map_err(HttpResponse::failed)?;
-    Curve::uniform(knots, Interpolation::Linear).map_err(HttpResponse::failed)
-}
-
-/// A number of the query.
-pub fn number<N: std::str::FromStr>(request: &HttpRequest, name: &str, usual: N) -> Result<N, HttpResponse> {
-    match request.value(name) {
-        None => Ok(usual),
-        Some(text) => text.parse().map_err(|_| HttpResponse::refused(format!("{name} is no number"), "give one")),
-    }
+fn curve(corruption: &dyn Corruption) -> Result<Curve, HttpProblem> {
+    let knots = usual_candidates(corruption, KNOTS).map_err(HttpProblem::failed)?;
+    Curve::uniform(knots, Interpolation::Linear).map_err(HttpProblem::failed)
 }

@@ -1,6 +1,8 @@
 //! Long tasks: a short queue, one at a time, each of which can be looked at and stopped.
 
-use super::http::{HttpResponse, HttpStatus};
+use super::problem::HttpProblem;
+use super::query::QueryValues;
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,14 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING: usize = 8;
 /// Most tasks that are remembered.
 const REMEMBERED: usize = 16;
-/// Most bytes of pictures that one task keeps.
+/// Most bytes of images that one task keeps.
 const LARGEST: usize = 64 << 20;
-/// Most bytes of pictures in one answer.
+/// Most bytes of images in one answer.
 const ANSWER: usize = 4 << 20;
 
-type JobFunction = Box<dyn FnOnce(&Job) -> Result<(), HttpResponse> + Send>;
+type JobFunction = Box<dyn FnOnce(&Job) -> Result<(), HttpProblem> + Send>;
 
-/// A task as seen from outside.
+/// A task: its work, and what has come of it so far.
 pub struct Job {
     id: u64,
     title: String,
@@ -34,7 +36,7 @@ struct JobProgress {
     total: usize,
     frames: Vec<(usize, Value)>,
     bytes: usize,
-    problem: Option<HttpResponse>,
+    problem: Option<HttpProblem>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -48,18 +50,18 @@ enum JobState {
 }
 
 impl Job {
-    /// Whether it is to stop.
+    /// Whether the page asked it to stop; work looks at this at every evaluation of the network.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Tells how far it is.
+    /// Sets the progress that the page shows.
     pub fn update(&self, done: usize, total: usize) {
         let mut progress = held(&self.progress);
         (progress.done, progress.total) = (done, total);
     }
 
-    /// Shows something, while there is room for it.
+    /// Adds a frame for the page; left out once the task holds its most bytes.
     pub fn show(&self, frame: Value) {
         let size = frame.to_string().len();
         let mut progress = held(&self.progress);
@@ -73,9 +75,8 @@ impl Job {
         let Some(work) = held(&self.work).take() else { return };
         if !self.is_cancelled() {
             held(&self.progress).state = JobState::Running;
-            let panicked =
-                |_| Err(HttpResponse::problem(HttpStatus::Failed, "something went wrong here", "tell us what you did"));
-            let outcome = catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(panicked);
+            let outcome =
+                catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| Err(HttpProblem::panicked()));
             let mut progress = held(&self.progress);
             (progress.state, progress.problem) = match outcome {
                 Ok(()) => (JobState::Done, None),
@@ -105,7 +106,7 @@ impl Job {
             JobState::Failed => "failed",
             JobState::Cancelled => "cancelled",
         };
-        let problem = progress.problem.as_ref().map(HttpResponse::facts);
+        let problem = progress.problem.as_ref().map(HttpProblem::facts);
         json!({
             "id": self.id, "title": self.title, "state": state, "done": progress.done, "total": progress.total,
             "next": since.saturating_add(frames.len()), "more": since + frames.len() < progress.frames.len(),
@@ -118,7 +119,7 @@ impl Job {
     }
 }
 
-/// The tasks of a studio.
+/// A queue of tasks, and the thread that runs them one by one.
 pub struct Jobs {
     line: Arc<(Mutex<JobQueue>, Condvar)>,
 }
@@ -131,7 +132,7 @@ struct JobQueue {
 }
 
 impl Jobs {
-    /// Starts the thread that works.
+    /// Starts the thread, which waits for tasks.
     pub fn begin() -> std::io::Result<Jobs> {
         let line = Arc::new((Mutex::new(JobQueue::default()), Condvar::new()));
         let own = line.clone();
@@ -151,17 +152,17 @@ impl Jobs {
         Ok(Jobs { line })
     }
 
-    /// Puts a task at the end of the line.
+    /// Appends a task to the queue, unless the queue is full.
     pub fn submit(
         &self,
         title: String,
-        work: impl FnOnce(&Job) -> Result<(), HttpResponse> + Send + 'static,
-    ) -> Result<Value, HttpResponse> {
+        work: impl FnOnce(&Job) -> Result<(), HttpProblem> + Send + 'static,
+    ) -> Result<Value, HttpProblem> {
         let mut line = held(&self.line.0);
         line.waiting.retain(|job| !job.is_cancelled());
         if line.waiting.len() >= WAITING {
             let problem = format!("{WAITING} tasks are waiting already");
-            return Err(HttpResponse::problem(HttpStatus::TooMany, problem, "wait for one of them, or stop one"));
+            return Err(HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, problem, "wait for one of them, or stop one"));
         }
         line.last += 1;
         let work: Mutex<Option<JobFunction>> = Mutex::new(Some(Box::new(work)));
@@ -176,14 +177,14 @@ impl Jobs {
         Ok(json!({ "id": job.id }))
     }
 
-    /// How one is doing, with what it showed after the first `since`.
-    pub fn look(&self, id: &str, since: usize) -> Result<Value, HttpResponse> {
-        Ok(self.find(id)?.facts(since))
+    /// `/api/job?id=&since=`: how one is doing, with what it showed after the first `since`.
+    pub fn look(&self, query: &QueryValues) -> Result<Value, HttpProblem> {
+        Ok(self.find(query)?.facts(query.number("since", 0)?))
     }
 
-    /// Asks one to stop.
-    pub fn cancel(&self, id: &str) -> Result<Value, HttpResponse> {
-        let job = self.find(id)?;
+    /// `POST /api/cancel?id=`: asks one to stop.
+    pub fn cancel(&self, query: &QueryValues) -> Result<Value, HttpProblem> {
+        let job = self.find(query)?;
         job.cancelled.store(true, Ordering::Relaxed);
         let mut progress = held(&job.progress);
         if progress.state == JobState::Waiting {
@@ -192,12 +193,10 @@ impl Jobs {
         Ok(json!({ "id": job.id }))
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Job>, HttpResponse> {
-        let line = held(&self.line.0);
-        let found = line.all.iter().find(|job| id.parse() == Ok(job.id)).cloned();
-        found.ok_or_else(|| {
-            HttpResponse::problem(HttpStatus::Missing, "this task is not here any more", "start it again")
-        })
+    fn find(&self, query: &QueryValues) -> Result<Arc<Job>, HttpProblem> {
+        let id: Option<u64> = query.value("id").and_then(|id| id.parse().ok());
+        let found = held(&self.line.0).all.iter().find(|job| id == Some(job.id)).cloned();
+        found.ok_or_else(|| HttpProblem::missing("this task is not here any more", "start it again"))
     }
 }
 

@@ -8,15 +8,17 @@
 mod assets;
 mod corrupt;
 mod guard;
-mod http;
 mod images;
 mod jobs;
 mod models;
+mod problem;
+mod query;
 mod restore;
 mod routes;
 mod runs;
 mod sample;
 mod schedule;
+mod server;
 
 use guard::AccessGuard;
 use images::UploadedImages;
@@ -26,9 +28,10 @@ use runs::Runs;
 use softdiff::data::DataError;
 use softdiff::hint::Hint;
 use std::borrow::Cow;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// What the studio shows, and where it computes.
 pub struct StudioOptions {
@@ -38,6 +41,8 @@ pub struct StudioOptions {
     pub models: Vec<PathBuf>,
     /// The name of a device, as [`softdiff::engine::Device::open`] takes it.
     pub device: String,
+    /// Whether requests must have the token of the printed address; an address beyond loopback needs one.
+    pub token: bool,
 }
 
 /// Why the studio could not be opened.
@@ -47,6 +52,9 @@ pub enum StudioError {
     /// A model that is not a folder.
     #[error("{} is no folder", .0.display())]
     NoFolder(PathBuf),
+    /// An address that other machines reach, without a token.
+    #[error("{0} can be reached from other machines, and needs a token")]
+    NeedsToken(IpAddr),
     /// A port in use, or an address of another machine.
     #[error("cannot listen at {address}: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
@@ -62,26 +70,29 @@ impl Hint for StudioError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             StudioError::NoFolder(_) => "give a run's folder, one of its checkpoints, or an exported model".into(),
+            StudioError::NeedsToken(_) => "leave out --no-token, or --host".into(),
             StudioError::Listen { .. } => "give another --port, or --port 0 for a free one".into(),
             _ => return None,
         })
     }
 }
 
-/// Serves the studio at an address from threads of its own, until the program ends; gives the page's URL, with its token
-/// beyond loopback.
+/// Serves the studio at an address from threads of its own, until the program ends; gives the page's URL, with its token.
 pub fn serve(address: SocketAddr, options: StudioOptions) -> Result<String, StudioError> {
     if let Some(model) = options.models.iter().find(|model| !model.is_dir()) {
         return Err(StudioError::NoFolder(model.clone()));
     }
+    if !options.token && !address.ip().is_loopback() {
+        return Err(StudioError::NeedsToken(address.ip()));
+    }
     let listener = TcpListener::bind(address).map_err(|error| StudioError::Listen { address, error })?;
-    let guard = AccessGuard::new(listener.local_addr()?);
+    let guard = AccessGuard::new(listener.local_addr()?, options.token);
     let url = guard.url();
-    http::serve(listener, Arc::new(Studio::new(guard, options)?))?;
+    server::serve(listener, routes::router(Arc::new(Studio::new(guard, options)?)))?;
     Ok(url)
 }
 
-/// Everything that answers need.
+/// The state that all requests share.
 struct Studio {
     guard: AccessGuard,
     images: UploadedImages,
@@ -89,6 +100,7 @@ struct Studio {
     models: Models,
     runs: Runs,
     jobs: Jobs,
+    room_for_bodies: Arc<Semaphore>,
 }
 
 impl Studio {
@@ -96,6 +108,7 @@ impl Studio {
         let runs = Runs::new(options.runs);
         let models = Models::new(options.models, runs.clone(), options.device);
         let (images, scenes) = (UploadedImages::new()?, Default::default());
-        Ok(Studio { guard, images, scenes, models, runs, jobs: Jobs::begin()? })
+        let room_for_bodies = Arc::new(Semaphore::new(routes::BODY_UNITS));
+        Ok(Studio { guard, images, scenes, models, runs, jobs: Jobs::begin()?, room_for_bodies })
     }
 }

@@ -1,6 +1,6 @@
 //! Models to sample and restore with: those that were named at the start, and the runs with a checkpoint.
 
-use super::http::{HttpResponse, HttpStatus};
+use super::problem::HttpProblem;
 use super::runs::Runs;
 use serde_json::{Value, json};
 use softdiff::engine::Device;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-/// The models of a studio. The one used last stays open.
+/// Models by identifier; the one used last stays loaded.
 #[derive(Clone)]
 pub struct Models {
     named: Arc<Vec<PathBuf>>,
@@ -26,18 +26,18 @@ struct OpenModel {
 }
 
 impl Models {
-    /// Named ones, and those of the runs, on the device of that name.
+    /// The models at `named`, and those of the runs, to be run on the device called `choice`.
     pub fn new(named: Vec<PathBuf>, runs: Runs, choice: String) -> Models {
         let (named, choice) = (Arc::new(named), Arc::new(choice));
         Models { named, runs, open: Arc::default(), choice, device: Arc::default() }
     }
 
     /// Where to compute: opened when it is first needed, by the thread that works.
-    pub fn device(&self) -> Result<&Device, HttpResponse> {
+    pub fn device(&self) -> Result<&Device, HttpProblem> {
         if let Some(device) = self.device.get() {
             return Ok(device);
         }
-        let device = Device::open(&self.choice).map_err(HttpResponse::failed)?;
+        let device = Device::open(&self.choice).map_err(HttpProblem::failed)?;
         Ok(self.device.get_or_init(|| device))
     }
 
@@ -52,25 +52,21 @@ impl Models {
         named.chain(runs.map(|(name, place)| (format!("run-{name}"), name, place))).collect()
     }
 
-    /// `/api/models`: to choose from.
+    /// `/api/models`: identifier and name of each.
     pub fn answer(&self) -> Value {
         self.list().into_iter().map(|(id, name, _)| json!({ "id": id, "name": name })).collect()
     }
 
-    /// Where the model of that name is.
-    pub fn place(&self, id: &str) -> Result<(String, PathBuf), HttpResponse> {
+    /// Name and folder of the model with that identifier.
+    pub fn place(&self, id: &str) -> Result<(String, PathBuf), HttpProblem> {
         let found = self.list().into_iter().find(|(known, ..)| known == id).map(|(_, name, place)| (name, place));
         found.ok_or_else(|| {
-            HttpResponse::problem(
-                HttpStatus::Missing,
-                "there is no such model",
-                "start with --model or --runs, or reload the page",
-            )
+            HttpProblem::missing("there is no such model", "start with --model or --runs, or reload the page")
         })
     }
 
     /// Opens a model, unless it is open and has not changed.
-    pub fn open(&self, place: &Path) -> Result<Arc<Model>, HttpResponse> {
+    pub fn open(&self, place: &Path) -> Result<Arc<Model>, HttpProblem> {
         let changed = std::fs::metadata(place.join("checkpoints")).and_then(|meta| meta.modified()).ok();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = open.as_ref().filter(|open| open.place == place && open.changed == changed) {
@@ -78,7 +74,7 @@ impl Models {
         }
         // Two large models at once may be too much.
         *open = None;
-        let model = Arc::new(Model::open(place, None).map_err(HttpResponse::failed)?);
+        let model = Arc::new(Model::open(place, None).map_err(HttpProblem::failed)?);
         *open = Some(OpenModel { place: place.into(), changed, model: model.clone() });
         Ok(model)
     }

@@ -1,8 +1,8 @@
-//! Restoring an uploaded picture with a model: samples, their mean, and where they differ.
+//! Restoring an uploaded image with a model: samples, their mean, and where they differ.
 
 use super::Studio;
-use super::http::{HttpRequest, HttpResponse};
 use super::jobs::Job;
+use super::problem::HttpProblem;
 use super::sample::sheet;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,33 +16,33 @@ use softdiff::sampler::{Denoiser, SamplerError};
 /// Samples and steps at most.
 const SAMPLES: usize = 8;
 const STEPS: usize = 1000;
-/// Blur of a picture that is degraded here to be deblurred, in pixels, and how many times smaller one is made to be
+/// Blur of an image that is degraded here to be deblurred, in pixels, and how many times smaller one is made to be
 /// super-resolved.
 const USUAL_BLUR: f64 = 1.5;
 const USUAL_FACTOR: usize = 2;
 
-/// What the page asks for.
+/// The fields of the form "Restore".
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RestoreForm {
     model: String,
     picture: String,
     task: RestoreTask,
-    /// Pixels of blur; estimated from the picture if not given.
+    /// Pixels of blur; estimated from the image if not given.
     level: Option<f64>,
     /// What a blur saw beyond the border; as for `softdiff restore` if not given.
     boundary: Option<Boundary>,
-    /// How many times smaller the picture is made, to be super-resolved.
+    /// How many times smaller the image is made, to be super-resolved.
     factor: Option<usize>,
-    /// What is to be filled in.
+    /// The rectangle to inpaint.
     hole: Option<Hole>,
-    /// Degrade the picture first.
+    /// Degrade the image first.
     degrade: bool,
     samples: usize,
     steps: usize,
 }
 
-/// What the page calls the tasks.
+/// The values of the field "Task".
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum RestoreTask {
@@ -53,7 +53,7 @@ enum RestoreTask {
     Colourise,
 }
 
-/// A part of the picture, in its pixels.
+/// A rectangle of the image, in its pixels.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hole {
@@ -64,7 +64,7 @@ struct Hole {
 }
 
 impl Hole {
-    /// A mask as large as the picture, white where the hole is.
+    /// A mask as large as the image, white where the hole is.
     fn mask(&self, picture: &Picture) -> Picture {
         let within = |at: usize, first: usize, count: usize| at >= first && at - first < count;
         let (width, height) = (picture.width, picture.height);
@@ -74,13 +74,13 @@ impl Hole {
     }
 }
 
-/// `POST /api/restore`: a task.
-pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
-    let order: RestoreForm = serde_json::from_slice(&request.body)
-        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
+/// `POST /api/restore`: checks the form and queues the task; the answer has its identifier.
+pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
+    let order: RestoreForm = serde_json::from_slice(body)
+        .map_err(|error| HttpProblem::refused(error.to_string(), "use the page's own form"))?;
     if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
-        return Err(HttpResponse::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
+        return Err(HttpProblem::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
     }
     let picture = studio.images.get(&order.picture)?;
     let (name, place) = studio.models.place(&order.model)?;
@@ -89,8 +89,8 @@ pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpRespo
         let model = models.open(&place)?;
         let precision = model.recipe.train.precision;
         let device = models.device()?;
-        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpResponse::failed)?;
-        restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpResponse::failed)
+        let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpProblem::failed)?;
+        restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpProblem::failed)
     })
 }
 
@@ -118,7 +118,7 @@ fn restore(
         RestoreTask::SuperResolve => Task::SuperResolve { factor: Some(order.factor.unwrap_or(USUAL_FACTOR)) },
         RestoreTask::Colourise => Task::Colourise,
     };
-    // A picture to be made larger is taken as it is.
+    // An image to be made larger is taken as it is.
     let seen = match order.task == RestoreTask::SuperResolve && !order.degrade {
         true => picture.clone(),
         false => resized(picture, shape),
@@ -157,7 +157,7 @@ fn restore(
     Ok(())
 }
 
-/// The picture as the model's images are: cut to their sides' ratio about its middle, resized, in their colours.
+/// The image as the model's images are: cut to their sides' ratio about its middle, resized, in their colours.
 fn resized(picture: &Picture, shape: Shape) -> Picture {
     let (width, height) = (picture.width, picture.height);
     let wide = width * shape.height > height * shape.width;

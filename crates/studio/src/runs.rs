@@ -1,12 +1,14 @@
 //! The runs in a folder: what there is, their losses, and how far the live ones are.
 
-use super::http::{HttpRequest, HttpResponse, HttpStatus};
+use super::problem::HttpProblem;
+use super::query::QueryValues;
 use super::schedule::drawn;
 use serde_json::{Value, json};
 use softdiff::report::{Chart, Series};
 use softdiff::run::fs::{Disk, read_up_to};
 use softdiff::run::{EventKind, RunFolder};
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -21,12 +23,12 @@ const POINTS: usize = 600;
 const EVENTS: usize = 2_000_000;
 /// A run that wrote nothing for so long is not training.
 const ALIVE: Duration = Duration::from_secs(120);
-/// Letters of a name for which a chart has room.
+/// Characters of a name for which a chart has room.
 const LONGEST_NAME: usize = 30;
 /// Largest preview that is shown.
 const LARGEST_PREVIEW: u64 = 8 << 20;
 
-/// A folder of runs.
+/// The runs of one folder, with what was read of them.
 #[derive(Clone)]
 pub struct Runs {
     root: Arc<PathBuf>,
@@ -36,10 +38,10 @@ pub struct Runs {
 /// What was read of each run, and when it had been changed.
 type Known = HashMap<String, (Stamp, Arc<Summary>)>;
 
-/// What changes when events are written.
+/// Length and time of change of `events.jsonl`, which tell whether to read it again.
 type Stamp = (u64, Option<SystemTime>);
 
-/// What the events of a run tell.
+/// What is shown of a run, read from its events.
 #[derive(Default)]
 struct Summary {
     step: u64,
@@ -67,14 +69,12 @@ impl Runs {
         all
     }
 
-    fn find(&self, name: &str) -> Result<PathBuf, HttpResponse> {
+    fn find(&self, name: &str) -> Result<PathBuf, HttpProblem> {
         let found = self.list().into_iter().find(|(known, _)| known == name);
-        found
-            .map(|(_, folder)| folder)
-            .ok_or_else(|| HttpResponse::problem(HttpStatus::Missing, "there is no such run", "reload the page"))
+        found.map(|(_, folder)| folder).ok_or_else(|| HttpProblem::missing("there is no such run", "reload the page"))
     }
 
-    /// `/api/runs`: all of them, in short.
+    /// `/api/runs`: state, step and loss of each.
     pub fn answer(&self) -> Value {
         let one = |(name, folder): (String, PathBuf)| {
             let (stamp, summary) = self.summary(&name, &folder);
@@ -94,9 +94,9 @@ impl Runs {
     }
 
     /// `/api/losses?runs=a&runs=b` by way of `run0`, `run1`, ...: one chart, and the newest preview of each.
-    pub fn losses(&self, request: &HttpRequest) -> Result<Value, HttpResponse> {
+    pub fn losses(&self, query: &QueryValues) -> Result<Value, HttpProblem> {
         let (mut series, mut previews) = (Vec::new(), Vec::new());
-        for name in (0..COMPARED).filter_map(|index| request.value(&format!("run{index}"))) {
+        for name in (0..COMPARED).filter_map(|index| query.value(&format!("run{index}"))) {
             let folder = self.find(name)?;
             let (_, summary) = self.summary(name, &folder);
             if let Some((step, file)) = summary.previews.last() {
@@ -108,23 +108,27 @@ impl Runs {
         Ok(json!({ "svg": drawn(&chart), "previews": previews }))
     }
 
-    /// `/api/preview?run=&file=`: a picture that the run's own events name.
-    pub fn preview(&self, request: &HttpRequest) -> Result<HttpResponse, HttpResponse> {
-        let name = request.value("run").unwrap_or_default();
+    /// `/api/preview?run=&file=`: an image that the run's own events name.
+    pub fn preview(&self, query: &QueryValues) -> Result<Vec<u8>, HttpProblem> {
+        let name = query.value("run").unwrap_or_default();
         let folder = self.find(name)?;
         let (_, summary) = self.summary(name, &folder);
-        let missing = || HttpResponse::problem(HttpStatus::Missing, "there is no such preview", "reload the page");
-        let named = |(_, file): &&(u64, String)| Some(file.as_str()) == request.value("file");
+        let missing = || HttpProblem::missing("there is no such preview", "reload the page");
+        let named = |(_, file): &&(u64, String)| Some(file.as_str()) == query.value("file");
         let (_, file) = summary.previews.iter().find(named).ok_or_else(missing)?;
-        let path = RunFolder::new(&folder).samples().join(file);
-        if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        let samples = RunFolder::new(&folder).samples();
+        let path = samples.join(file);
+        // Neither may be a link, which can lead anywhere.
+        let is_ours =
+            |path: &Path, kind: fn(&Metadata) -> bool| path.symlink_metadata().is_ok_and(|found| kind(&found));
+        if !is_ours(&samples, Metadata::is_dir) || !is_ours(&path, Metadata::is_file) {
             return Err(missing());
         }
         let bytes = read_up_to(&Disk, &path, LARGEST_PREVIEW).map_err(|_| missing())?;
         if !bytes.starts_with(b"\x89PNG") {
             return Err(missing());
         }
-        Ok(HttpResponse::new("image/png", bytes))
+        Ok(bytes)
     }
 
     /// What the events tell, read anew where there are new ones.

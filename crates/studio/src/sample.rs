@@ -1,9 +1,9 @@
 //! Sampling to look at: x_t and the predicted clean images, step by step, by several samplers from the same seeds.
 
 use super::Studio;
-use super::http::{HttpRequest, HttpResponse};
 use super::images::shown;
 use super::jobs::Job;
+use super::problem::HttpProblem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
@@ -23,7 +23,7 @@ const SHOWN: usize = 32 << 20;
 /// Largest seed: those that JavaScript knows exactly.
 const SEEDS: u64 = 1 << 53;
 
-/// What the page asks for.
+/// The fields of the form "Sample".
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SampleForm {
@@ -34,25 +34,25 @@ struct SampleForm {
     images: usize,
 }
 
-/// `POST /api/sample`: a task.
-pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
-    let order: SampleForm = serde_json::from_slice(&request.body)
-        .map_err(|error| HttpResponse::refused(error.to_string(), "use the page's own form"))?;
+/// `POST /api/sample`: checks the form and queues the task; the answer has its identifier.
+pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
+    let order: SampleForm = serde_json::from_slice(body)
+        .map_err(|error| HttpProblem::refused(error.to_string(), "use the page's own form"))?;
     let range = |what: &str, value: usize, most: usize| match (1..=most).contains(&value) {
         true => Ok(()),
-        false => Err(HttpResponse::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
+        false => Err(HttpProblem::refused(format!("{value} {what} cannot be had"), format!("give 1 to {most}"))),
     };
     range("samplers", order.samplers.len(), SAMPLERS)?;
     range("steps", order.steps, STEPS)?;
     range("images", order.images, IMAGES)?;
     if order.seed >= SEEDS {
-        return Err(HttpResponse::refused(
+        return Err(HttpProblem::refused(
             format!("seed {} is too large", order.seed),
             format!("give one below {SEEDS}"),
         ));
     }
     if !order.samplers.iter().all(|name| names().any(|known| known == name)) {
-        return Err(HttpResponse::refused(
+        return Err(HttpProblem::refused(
             "there is no such sampler",
             format!("give some of {}", names().collect::<Vec<_>>().join(", ")),
         ));
@@ -65,10 +65,10 @@ pub fn submit(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpRespo
         job.show(json!({ "text": format!("{} at {}", model.name, model.stage()) }));
         let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
         let precision = model.recipe.train.precision;
-        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(HttpResponse::failed)?;
+        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(HttpProblem::failed)?;
         for (lane, name) in order.samplers.iter().enumerate() {
             let place = Lane { lane, lanes: order.samplers.len(), steps: order.steps };
-            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(HttpResponse::failed)?;
+            watch(job, &model, &mut denoiser, name, &seeds, place).map_err(HttpProblem::failed)?;
         }
         Ok(())
     })
@@ -81,7 +81,7 @@ struct Lane {
     steps: usize,
 }
 
-/// x_t that waits for its prediction.
+/// x_t of a step whose clean prediction is not there yet.
 struct WaitingStep {
     t: f64,
     step: usize,
@@ -95,7 +95,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     let sampler = section.build()?;
     let sampling = section.sampling(&model.path)?;
     let (shape, seen) = (model.path.shape(), RefCell::new(None));
-    // Two pictures each time, in base64.
+    // Two images each time, in base64.
     let size = 2 * lanes * seeds.len() * shape.len() * 4 / 3;
     let every = steps.div_ceil((SHOWN / size.max(1)).clamp(1, FRAMES));
     // Stops when the task does, and tells its first answer at each time that is shown.
@@ -124,7 +124,7 @@ fn watch(job: &Job, model: &Model, inner: &mut dyn Denoiser, name: &str, seeds: 
     Ok(())
 }
 
-/// Images as one picture for the page.
+/// Images in one grid, as PNG in base64.
 pub fn sheet(shape: Shape, images: &[f64]) -> String {
     let Shape { height, width, channels } = shape;
     if images.len() == shape.len() {

@@ -2,7 +2,8 @@
 
 use super::Studio;
 use super::corrupt;
-use super::http::{HttpRequest, HttpResponse};
+use super::problem::HttpProblem;
+use super::query::QueryValues;
 use serde_json::{Value, json};
 use softdiff::corruption::Shape;
 use softdiff::path::Path;
@@ -14,9 +15,9 @@ const POINTS: u32 = 200;
 const SHAPE: Shape = Shape { height: 32, width: 32, channels: 3 };
 
 /// `/api/schedule?model=` or `?first=`: two charts and a sentence.
-pub fn answer(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpResponse> {
-    let Some(id) = request.value("model").filter(|id| !id.is_empty()) else {
-        let kinds = corrupt::kinds(request)?;
+pub fn answer(studio: &Studio, query: &QueryValues) -> Result<Value, HttpProblem> {
+    let Some(id) = query.value("model").filter(|id| !id.is_empty()) else {
+        let kinds = corrupt::kinds(query)?;
         let text = format!("{} on {SHAPE} images, with evenly spread candidate levels.", kinds.join(" + "));
         return charts(&corrupt::path(SHAPE, &kinds)?, &[], text);
     };
@@ -44,10 +45,10 @@ pub fn answer(studio: &Studio, request: &HttpRequest) -> Result<Value, HttpRespo
     Ok(answer)
 }
 
-fn charts(path: &Path, hops: &[f64], text: String) -> Result<Value, HttpResponse> {
+fn charts(path: &Path, hops: &[f64], text: String) -> Result<Value, HttpProblem> {
     let (mut level, mut sigma) = (Vec::new(), Vec::new());
     for t in (0..=POINTS).map(|i| f64::from(i) / f64::from(POINTS)) {
-        level.push((t, path.level(t).map_err(HttpResponse::failed)?));
+        level.push((t, path.level(t).map_err(HttpProblem::failed)?));
         sigma.push((t, path.sigma(t)));
     }
     let chart = |x: &str, y: &str, points: Vec<(f64, f64)>| {

@@ -20,7 +20,6 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::arguments(), "softdiff", &mut script);
@@ -47,7 +46,6 @@ pub struct Man {
 }
 
 impl Man {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let written = std::fs::create_dir_all(&self.out)
             .and_then(|()| clap_mangen::generate_to(crate::arguments(), &self.out))

@@ -30,10 +30,10 @@ Example: blur in the first part of the way, masking pixel by pixel in the last
 
     softdiff corrupt cifar-10-batches-bin --corruption blur@0-0.7+masking@0.3-1 --order spiral --largest 3")]
 pub struct CorruptArguments {
-    /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
+    /// Any data source: a folder, archive or file of images, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
     #[arg(value_name = "DATA")]
     data: PathBuf,
-    /// Which picture of it.
+    /// Which image of it.
     #[arg(long, default_value_t = 0, value_name = "N")]
     index: usize,
     #[command(flatten)]
@@ -61,8 +61,6 @@ struct StripStep {
     level: f64,
     sigma: f64,
 }
-
-/// Runs the verb.
 pub fn run(arguments: CorruptArguments, json: bool) -> Outcome {
     if arguments.steps < 2 {
         return Err(Failure::new(format!("{} steps show no way", arguments.steps)).hint("give --steps 2 or more"));

@@ -9,13 +9,13 @@ pub(super) use prepare::{Channels, parse_size};
 use softdiff::data::{DataError, Exif, FileError, Split};
 
 const EXAMPLE: &str = "\
-Example: look at a folder of faces, then make 64 x 64 pictures of them.
+Example: look at a folder of faces, then make 64 x 64 images of them.
   softdiff data inspect celeba.zip --grid celeba.png
   softdiff data prepare celeba.zip --out celeba64.npz --size 64 --crop celeba
 
-What can be read: a folder of pictures (any depth), a zip, tar or tar.gz of one, CIFAR-10 binary (folder or tar.gz), IDX (the
-MNIST family), .npy, .npz, Parquet with picture bytes (a file or a folder of them), and embedded:fashion-mnist.
-Pictures may be PNG, JPEG, WebP, GIF, TIFF, BMP, PGM or PPM. Folders are classes; folders named train and test are parts.";
+What can be read: a folder of images (any depth), a zip, tar or tar.gz of one, CIFAR-10 binary (folder or tar.gz), IDX (the
+MNIST family), .npy, .npz, Parquet with image bytes (a file or a folder of them), and embedded:fashion-mnist.
+Images may be PNG, JPEG, WebP, GIF, TIFF, BMP, PGM or PPM. Folders are classes; folders named train and test are parts.";
 
 /// Look at a data set, or make one ready for training.
 #[derive(Args)]
@@ -32,7 +32,6 @@ enum DataVerb {
 }
 
 impl DataCommand {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         match self.verb {
             DataVerb::Inspect(inspect) => inspect.run(json),
@@ -66,7 +65,7 @@ impl From<SplitName> for Split {
 /// What is done with the EXIF orientation.
 #[derive(Args, Clone, Copy)]
 pub(super) struct ExifFlag {
-    /// Take pictures as they are stored; without it they are turned upright as their EXIF orientation says.
+    /// Take images as they are stored; without it they are turned upright as their EXIF orientation says.
     #[arg(long)]
     ignore_exif: bool,
 }
@@ -97,20 +96,20 @@ pub(super) fn explain_opening(error: DataError) -> Failure {
 pub(super) fn explain(error: DataError) -> Failure {
     let hint = match &error {
         DataError::Io { .. } => "check the path and its permissions",
-        DataError::Unknown { found, .. } if found.contains("picture") => "give the folder that holds the pictures",
+        DataError::Unknown { found, .. } if found.contains("picture") => "give the folder that holds the images",
         DataError::Unknown { .. } | DataError::Empty { .. } => "softdiff data --help lists what can be read",
         DataError::UnknownEmbedded { .. } => "there is one: embedded:fashion-mnist",
         DataError::NoSplit { .. } => "leave --split out, or give --split all",
-        DataError::Sizes { .. } => "give --size, and --crop if the pictures should keep their proportions",
+        DataError::Sizes { .. } => "give --size, and --crop if the images should keep their proportions",
         DataError::MixedColours { .. } => "give --channels rgb or --channels grey",
         DataError::TooManySkipped { .. } => "remove the bad files, or check that the download is complete",
         DataError::TooLarge { .. } => "give a smaller --size or a --limit",
         DataError::File { reason, .. } => match **reason {
-            FileError::Crop { .. } => "choose a --crop that fits; celeba is for pictures of 178 x 218 or 89 x 109",
+            FileError::Crop { .. } => "choose a --crop that fits; celeba is for images of 178 x 218 or 89 x 109",
             FileError::Io(_) => "check the file and its permissions",
             FileError::NotABrightness { .. } => "scale the array to 0 to 1, or save it as uint8",
             FileError::Unsupported { .. } => "change the file as the message says",
-            _ => "fetch or remove the file, or add --on-bad skip to leave bad pictures out",
+            _ => "fetch or remove the file, or add --on-bad skip to leave bad images out",
         },
         _ => "softdiff data --help lists what can be read",
     };

@@ -13,7 +13,6 @@ pub struct DeviceFlag {
 }
 
 impl DeviceFlag {
-    /// Opens it.
     pub fn open(&self) -> Result<Device, Failure> {
         let (device, reason) = Device::choose(&self.device)?;
         if let Some(reason) = reason {

@@ -24,7 +24,6 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let mut facts = json!({

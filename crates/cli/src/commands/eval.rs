@@ -1,4 +1,4 @@
-//! `softdiff eval`: how good generated pictures are, and the comparison of two such results.
+//! `softdiff eval`: how good generated images are, and the comparison of two such results.
 
 mod compare;
 mod metric;
@@ -22,11 +22,11 @@ use softdiff::run::RunFolder;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Generated images in a picture of neighbours.
+/// Generated images in a figure of nearest neighbours.
 const SHOWN: usize = 16;
 
 const EXAMPLE: &str = "\
-Example: FID of 50000 images against CIFAR-10's training pictures, then all metrics
+Example: FID of 50000 images against CIFAR-10's training images, then all metrics
   softdiff eval images.npz --against cifar-10-batches-bin --network pt_inception-2015-12-05-6726825d.pth
   softdiff eval images/ --against celeba.zip --size 64 --crop celeba --metrics all --out result.json
 
@@ -37,7 +37,7 @@ Example: two numbers of steps, kept with the run; its report draws FID over eval
   softdiff eval 40.npz --against cifar-10-batches-bin --run runs/first
   softdiff report runs/first
 
-Example: bits per dimension of test pictures under a model, by its probability flow
+Example: bits per dimension of test images under a model, by its probability flow
   softdiff eval runs/first --metrics likelihood --against cifar-10-batches-bin --against-split test --against-limit 1000
 
 Example: without a network, and two results side by side
@@ -46,7 +46,7 @@ Example: without a network, and two results side by side
 
 The result says how it was measured. docs/evaluation.md explains every number.";
 
-/// Measure generated pictures against a data set or its statistics, or compare two results.
+/// Measure generated images against a data set or its statistics, or compare two results.
 #[derive(Args)]
 #[command(after_help = EXAMPLE, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Eval {
@@ -72,16 +72,16 @@ pub struct Measure {
     /// The FID network (.safetensors or .pth) [default: $SOFTDIFF_INCEPTION].
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
-    /// How pictures come to the network: pytorch-fid, or tensorflow (as torch-fidelity has it).
+    /// How images come to the network: pytorch-fid, or tensorflow (as torch-fidelity has it).
     #[arg(long, default_value_t)]
     preset: Preset,
-    /// The most pictures of each set for metrics of pairs: kid, prdc, sliced-wasserstein, and the generated ones of memorisation.
+    /// The most images of each set for metrics of pairs: kid, prdc, sliced-wasserstein, and the generated ones of memorisation.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     samples: usize,
     /// Subsets of KID.
     #[arg(long, default_value_t = 100, value_name = "N")]
     kid_subsets: usize,
-    /// Pictures of each set in a subset of KID.
+    /// Images of each set in a subset of KID.
     #[arg(long, default_value_t = 1000, value_name = "N")]
     kid_subset_size: usize,
     /// Neighbours of precision, recall, density and coverage.
@@ -102,13 +102,13 @@ pub struct Measure {
     /// Write the result, as --json prints it, to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Keep the result in this run's folder, whose report shows it; the pictures must be of this run.
+    /// Keep the result in this run's folder, whose report shows it; the images must be of this run.
     #[arg(long, value_name = "RUN")]
     run: Option<PathBuf>,
-    /// Write the reference's mean and covariance to this .npz, which --against takes in place of the pictures.
+    /// Write the reference's mean and covariance to this .npz, which --against takes in place of the images.
     #[arg(long, value_name = "FILE")]
     save_statistics: Option<PathBuf>,
-    /// Draw the generated pictures that are nearest to a reference picture, each above it; with memorisation.
+    /// Draw the generated images that are nearest to a reference image, each above it; with memorisation.
     #[arg(long, value_name = "FILE")]
     show_neighbours: Option<PathBuf>,
     #[command(flatten)]
@@ -116,7 +116,6 @@ pub struct Measure {
 }
 
 impl Eval {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         match self.verb {
             Some(EvalVerb::Compare(compare)) => compare.run(json),
@@ -230,11 +229,11 @@ fn neighbours(images: &Dataset, reference: &Dataset, nearest: &[Nearest]) -> Pic
 /// The numbers for a reader, then the warnings.
 fn show(evaluation: &Evaluation) {
     let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
-    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} pictures of") };
+    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} images of") };
     let against = format!("{} {}", count(reference.count), reference.source);
     match images.count {
         0 => println!("{against} under the model {}", images.source),
-        generated => println!("{generated} pictures of {} against {against}", images.source),
+        generated => println!("{generated} images of {} against {against}", images.source),
     }
     if let Some(made) = &evaluation.made {
         let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));

@@ -60,7 +60,6 @@ enum StoredPrecision {
 }
 
 impl Export {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let mut facts = json!({});
         if self.tensorboard.is_some() || self.csv.is_some() {

@@ -1,4 +1,4 @@
-//! Pictures from any data source, for the verbs that compute with them.
+//! Images from any data source, for the verbs that compute with them.
 
 use super::data::{explain, explain_opening};
 use crate::diagnostics::Failure;
@@ -18,11 +18,11 @@ pub struct LoadedImages {
     pub source: String,
 }
 
-/// The first `most` pictures of a data source.
+/// The first `most` images of a data source.
 pub fn load(path: &Path, most: usize) -> Result<LoadedImages, Failure> {
     let source = Source::open(path).map_err(explain_opening)?;
     let options = LoadOptions { limit: Some(most), ..LoadOptions::default() };
-    let progress = crate::progress::Progress::new("decoding", "pictures");
+    let progress = crate::progress::Progress::new("decoding", "images");
     let set = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     Ok(LoadedImages {
@@ -32,7 +32,7 @@ pub fn load(path: &Path, most: usize) -> Result<LoadedImages, Failure> {
     })
 }
 
-/// Picture number `index` of a data source, or a picture file itself.
+/// Image number `index` of a data source, or an image file itself.
 pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
     match single(path) {
         Some(picture) if index == 0 => picture,
@@ -40,21 +40,21 @@ pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
     }
 }
 
-/// The picture in a file that is nothing but a picture.
+/// The image in a file that is nothing but an image.
 fn single(path: &Path) -> Option<Result<Picture, Failure>> {
     const LARGEST: u64 = 64 << 20;
     let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() <= LARGEST);
     let bytes = if small { std::fs::read(path).ok()? } else { return None };
     Format::recognise(&bytes)?;
     Some(decode(&bytes).map_err(|error| {
-        Failure::new(format!("{}: {error}", path.display())).hint("save it again as PNG, or give another picture")
+        Failure::new(format!("{}: {error}", path.display())).hint("save it again as PNG, or give another image")
     }))
 }
 
 fn from_source(path: &Path, index: usize) -> Result<Picture, Failure> {
     let source = Source::open(path).map_err(explain_opening)?;
     if index >= source.len() {
-        let failure = Failure::new(format!("{} has no picture {index}", path.display()));
+        let failure = Failure::new(format!("{} has no image {index}", path.display()));
         return Err(failure.hint(format!("give --index 0 to {}", source.len().saturating_sub(1))));
     }
     Ok(source.read(index, Exif::Apply)?)

@@ -67,7 +67,6 @@ enum Names {
 }
 
 impl Import {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         // Said before a gigabyte is read.
         if let Some(out) = &self.out {

@@ -36,7 +36,6 @@ pub struct Quickstart {
 }
 
 impl Quickstart {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let begun = Instant::now();
         let recipe = Recipe::open("quickstart", &self.set)?;
@@ -44,7 +43,7 @@ impl Quickstart {
         let stop = StopRequest::install()?;
         let run = self.out.display();
         if !json {
-            eprintln!("quickstart: a small diffusion of pictures of clothes, from blur to sharp, into {run}");
+            eprintln!("quickstart: a small diffusion of images of clothes, from blur to sharp, into {run}");
         }
         let finished = train::perform(recipe, &self.out, &device, Some(stop), json)?;
         let folder = RunFolder::new(&self.out);

@@ -59,7 +59,6 @@ enum Verb {
 }
 
 impl RecipeVerb {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         match self.verb {
             Verb::List => list(json),

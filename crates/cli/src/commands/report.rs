@@ -43,7 +43,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let folder = RunFolder::new(&self.run);
         if !folder.config().is_file() {

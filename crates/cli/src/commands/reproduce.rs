@@ -28,7 +28,7 @@ Example: mean and standard deviation over three sets of seeds
   softdiff reproduce sampler-ablation --minutes 10 --seeds 3
 
 Example: the schedules of two data sets, side by side
-  softdiff reproduce schedules --recipe cifar10-small --data cifar-10-batches-bin --data my-pictures.zip
+  softdiff reproduce schedules --recipe cifar10-small --data cifar-10-batches-bin --data my-images.zip
 
 All models of an experiment have the same network, data, seed and number of steps. Stopped half-way, the same command
 goes on where it was. Numbers of small budgets show which is better, not how good it can be.";
@@ -86,7 +86,6 @@ enum DistanceName {
 }
 
 impl Reproduce {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         if self.name == "list" {
             list(json);

@@ -1,4 +1,4 @@
-//! `softdiff restore`: what a degraded picture may have been, several times.
+//! `softdiff restore`: what a degraded image may have been, several times.
 
 mod task;
 mod write;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
-Example: a blurred picture of one's own; its blur and noise are estimated from the picture
+Example: a blurred image of one's own; its blur and noise are estimated from the image
   softdiff restore runs/first blurred.png
   softdiff restore runs/first blurred.png --level 1.5 --noise 0.01 --seeds 0..16
   softdiff restore runs/first blurred.png --boundary zero
@@ -29,35 +29,35 @@ Example: other tasks with the same model; white pixels of the mask are to be fil
   softdiff restore runs/first grey.png --task colourise
   softdiff restore runs/first shaken.png --corruption custom --map kernel.json
 
-Example: see how well it works on a clean picture, degraded first
+Example: see how well it works on a clean image, degraded first
   softdiff restore runs/first embedded:fashion-mnist --index 3 --degrade --level 2
 
 The folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.";
 
-/// Restore a degraded picture with a trained model: deblur, denoise, inpaint, super-resolve, colourise, or undo any linear map.
+/// Restore a degraded image with a trained model: deblur, denoise, inpaint, super-resolve, colourise, or undo any linear map.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Restore {
     /// A run's folder, one of its checkpoints, or an exported model.
     model: PathBuf,
-    /// The picture, or any data source; of the size of the model's images, smaller to super-resolve.
-    #[arg(value_name = "PICTURE")]
+    /// The image, or any data source; of the size of the model's images, smaller to super-resolve.
+    #[arg(value_name = "IMAGE")]
     picture: PathBuf,
-    /// Which picture of a data source.
+    /// Which image of a data source.
     #[arg(long, default_value_t = 0, value_name = "N")]
     index: usize,
     #[command(flatten)]
     task: task::TaskFlags,
-    /// Degrade the picture first, as the other flags say, and compare with it afterwards.
+    /// Degrade the image first, as the other flags say, and compare with it afterwards.
     #[arg(long)]
     degrade: bool,
-    /// The undegraded picture, to compare with.
+    /// The undegraded image, to compare with.
     #[arg(long, value_name = "FILE", conflicts_with = "degrade")]
     truth: Option<PathBuf>,
     /// Which samples: 7, 0..8, 10..=19, or a list of these.
     #[arg(long, default_value = "0..8")]
     seeds: Seeds,
-    /// Go back along the path without looking at the picture again; what was seen may then change.
+    /// Go back along the path without looking at the image again; what was seen may then change.
     #[arg(long)]
     free: bool,
     /// The sampler, if not the recipe's.
@@ -85,10 +85,9 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         if self.out.exists() && !self.out.is_dir() {
-            let failure = Failure::new(format!("{} is a file, and the pictures need a folder", self.out.display()));
+            let failure = Failure::new(format!("{} is a file, and the images need a folder", self.out.display()));
             return Err(failure.hint("give another --out, such as restored"));
         }
         let model = self.checkpoint.open(&self.model, self.weights)?;
@@ -136,7 +135,7 @@ impl Restore {
         let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
         let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
         eprintln!("{}{level}{boundary}, by {} at {}", seen.task, model.name, model.stage());
-        eprintln!("noise {noise:.4}{}", if seen.noise_estimated { ", estimated from the picture" } else { "" });
+        eprintln!("noise {noise:.4}{}", if seen.noise_estimated { ", estimated from the image" } else { "" });
         eprintln!("entered at t = {start:.3}, {sampler} in {steps} steps, {seconds:.1} s on {device}");
         if let Some(scores) = scores {
             eprint!("{}", write::table(&scores));
@@ -145,7 +144,7 @@ impl Restore {
             eprintln!("warning: {problem}");
             eprintln!("hint: {remedy}");
         }
-        eprintln!("wrote {} pictures to {}; sheet.png has them all", files.len(), self.out.display());
+        eprintln!("wrote {} images to {}; sheet.png has them all", files.len(), self.out.display());
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use softdiff::sampler::Ending;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Pictures to begin with are drawn from so many.
+/// Images to begin with are drawn from so many.
 const MOST_BEGINNINGS: usize = 10_000;
 
 const EXAMPLE: &str = "\
@@ -41,7 +41,7 @@ Example: steps that end at every knot of the schedule; an average of another wid
 Example: 8-bit values as score_sde makes them before it measures FID
   softdiff sample runs/first --seeds 0..1000 --set sample.quantise=truncate --out images.npz
 
-Example: does the prior or the way back lose more? Begin with real pictures at the end of the path, and half way
+Example: does the prior or the way back lose more? Begin with real images at the end of the path, and half way
   softdiff sample runs/first --begin-with DATA --seeds 0..1000 --out from-1.npz
   softdiff sample runs/first --begin-with DATA --begin-at 0.5 --seeds 0..1000 --out from-half.npz
 
@@ -68,7 +68,7 @@ pub struct Sample {
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Begin with pictures of this data set, corrupted, instead of with the prior: what is lost from there on?
+    /// Begin with images of this data set, corrupted, instead of with the prior: what is lost from there on?
     #[arg(long, value_name = "DATA")]
     begin_with: Option<PathBuf>,
     /// Up to which time they are corrupted, above 0 to 1; all steps are taken from there.
@@ -85,7 +85,7 @@ pub struct Sample {
     /// Where to: a .png (grid), .npz or .zip, or a folder (one file per seed).
     #[arg(long, default_value = "samples.png", value_name = "FILE")]
     out: PathBuf,
-    /// A picture of the predicted clean image over time, one row per seed.
+    /// Write the predicted clean images over time as one image, one row per seed.
     #[arg(long, value_name = "FILE")]
     means: Option<PathBuf>,
     /// A film of the first eight seeds, .gif or .png: x_t to the left, the predicted clean image to the right.
@@ -96,7 +96,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let format = self.film.as_deref().map(film_format).transpose()?;
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
@@ -172,7 +171,7 @@ fn film_format(path: &Path) -> Result<FilmFormat, Failure> {
     })
 }
 
-/// The pictures to begin with.
+/// The images to begin with.
 fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<LoadedImages, Failure> {
     if !(at > 0.0 && at <= 1.0) {
         return Err(Failure::new(format!("--begin-at is {at}")).hint("give a time above 0 and up to 1, such as 0.5"));
@@ -180,7 +179,7 @@ fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<LoadedImages, Failur
     let pictures = images::load(data, MOST_BEGINNINGS)?;
     if pictures.shape != shape {
         let failure =
-            Failure::new(format!("{} has pictures of {}, the model makes {shape}", data.display(), pictures.shape));
+            Failure::new(format!("{} has images of {}, the model makes {shape}", data.display(), pictures.shape));
         return Err(failure.hint("softdiff data prepare crops and resizes"));
     }
     Ok(pictures)
@@ -199,7 +198,9 @@ fn report(model: &Model, made: &Made, device: &Device, images: usize, seconds: f
         return;
     }
     if model.prior.leaks_training_images() {
-        eprintln!("warning: the images begin with corrupted pictures, so they are not all the model's own");
+        eprintln!(
+            "warning: sampling begins with corrupted images of a data set, so the samples are not all the model's own"
+        );
     }
     eprintln!(
         "{images} images of {} at {} ({}), {sampler} in {steps} steps and {evaluations} evaluations each, {seconds:.1} s on {device}",

@@ -30,10 +30,10 @@ Example: blur and noise chosen together
 
     softdiff schedule cifar-10-batches-bin --method joint --out joint.json")]
 pub struct ScheduleArguments {
-    /// Any data source: a folder, archive or file of pictures, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
+    /// Any data source: a folder, archive or file of images, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
     #[arg(value_name = "DATA")]
     data: PathBuf,
-    /// Read the first so many pictures of it.
+    /// Read the first so many images of it.
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pool: usize,
     #[command(flatten)]
@@ -106,8 +106,6 @@ enum InterpolationName {
     Linear,
     MonotoneCubic,
 }
-
-/// Runs the verb.
 pub fn run(arguments: ScheduleArguments, json: bool) -> Outcome {
     let pictures = images::load(&arguments.data, arguments.pool)?;
     let corruption = arguments.corruption.build(pictures.shape, arguments.seed)?;

@@ -21,7 +21,8 @@ Example: sample from two models side by side, one of them exported
 Example: from another machine, through ssh rather than the open network
   ssh -L 7860:localhost:7860 box softdiff studio
 
-Ctrl-C ends it. Nothing is written to disk; pages of other sites cannot ask it anything.";
+Ctrl-C ends it. Nothing is written to disk. Requests need the token of the printed address, so neither
+other users of this machine nor pages of other sites can ask it anything.";
 
 /// How often signals are looked for.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -33,7 +34,7 @@ pub struct StudioCommand {
     /// The port; 0 takes a free one.
     #[arg(long, default_value_t = 7860)]
     port: u16,
-    /// The address to listen at; anything but loopback asks for a token, which is part of the printed address.
+    /// The address to listen at.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
     host: IpAddr,
     /// The folder with runs to show.
@@ -42,6 +43,9 @@ pub struct StudioCommand {
     /// A further model: a run's folder, one of its checkpoints, or an exported model.
     #[arg(long, value_name = "RUN_OR_MODEL")]
     model: Vec<PathBuf>,
+    /// Answer requests without the token of the printed address; every user of this machine can then use the studio.
+    #[arg(long)]
+    no_token: bool,
     #[command(flatten)]
     device: DeviceFlag,
 }
@@ -50,7 +54,7 @@ impl StudioCommand {
     /// Runs the verb, until a signal ends it.
     pub fn run(self, json: bool) -> Outcome {
         let device = self.device.name().to_owned();
-        let options = StudioOptions { runs: self.runs, models: self.model, device };
+        let options = StudioOptions { runs: self.runs, models: self.model, device, token: !self.no_token };
         let url = serve(SocketAddr::new(self.host, self.port), options).map_err(|error| {
             match error.hint().map(|hint| hint.into_owned()) {
                 Some(hint) => Failure::new(error).hint(hint),

@@ -6,7 +6,7 @@ pub use watcher::Terminal;
 
 use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
-use crate::progress::Progress;
+use crate::progress::Tasks;
 use clap::Args;
 use serde_json::json;
 use softdiff::corruption::Shape;
@@ -21,7 +21,7 @@ const EXAMPLE: &str = "\
 Example: the quickstart's recipe with more steps; run it again to continue where it stopped
   softdiff train quickstart --out runs/first --set train.steps=2000
 
-Example: the paper's CIFAR-10 model, on pictures of one's own
+Example: the paper's CIFAR-10 model, on images of one's own
   softdiff recipe list
   softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
   softdiff train my-recipe.toml --out runs/mine --dry-run
@@ -54,7 +54,6 @@ pub struct Train {
 }
 
 impl Train {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let folder = RunFolder::new(&self.out);
         let recipe = match &self.recipe {
@@ -113,12 +112,8 @@ pub fn prepare(
 }
 
 fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {
-    let loading = Progress::new("loading", "images");
-    let scheduling = Progress::new("scheduling", "distances");
-    move |task, _, done, total| match task {
-        "loading" => loading.update(done, total),
-        _ => scheduling.update(done, total),
-    }
+    let tasks = Tasks::default();
+    move |task, unit, done, total| tasks.update(task, unit, done, total)
 }
 
 /// What a run of this recipe would be.

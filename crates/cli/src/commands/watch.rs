@@ -1,19 +1,22 @@
 //! `softdiff watch`: a run in the terminal, live or finished, without touching it.
 
-mod chart;
 mod dashboard;
-mod keyboard;
-mod picture;
+mod loss_chart;
+mod preview;
 mod screen;
-mod sixel;
+mod text;
 
 use crate::diagnostics::{Failure, Outcome};
 use crate::output;
 use clap::Args;
-use dashboard::DashboardLayout;
-use keyboard::Keyboard;
-use picture::{ImageProtocol, TerminalPreview};
-use screen::{Screen, ScreenFrame};
+use dashboard::Dashboard;
+use preview::{FORGET, ImageProtocol, TerminalPreview};
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::cursor::MoveTo;
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::layout::{Layout, Position, Rect, Size};
+use ratatui::widgets::Widget;
+use screen::{Screen, Wake};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::watch::{Snapshot, Watch};
 use std::io::IsTerminal;
@@ -24,17 +27,16 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 /// How often the same is said where there is no terminal.
 const ELSEWHERE: Duration = Duration::from_secs(30);
-/// How soon Ctrl-C and a new size are noticed.
+/// How soon Ctrl-C is noticed there.
 const SOON: Duration = Duration::from_millis(50);
 
 const EXAMPLE: &str = "\
-Example: look on while it trains (q or Ctrl-C leaves, and leaves it alone), or see once how far it is
+Example: look on while it trains (q or Ctrl-C leaves, Ctrl-Z suspends; the run goes on), or see once how far it is
   softdiff watch runs/first
   softdiff watch runs/first --once
   softdiff watch runs/first --json | jq .seconds_left
 
-Previews are shown as pictures in kitty, Ghostty, iTerm2, WezTerm and where the terminal says that it knows sixels (foot, xterm
--ti vt340, Windows Terminal, tmux), and as coloured half blocks elsewhere.
+Previews are shown as images in kitty and Ghostty, and as coloured half blocks elsewhere.
 Where there is no terminal, one line every 30 s is printed until the run is over.";
 
 /// Show a run in the terminal as it goes: loss, speed, time left, memory, metrics, warnings, previews.
@@ -46,69 +48,95 @@ pub struct WatchRun {
     /// Show it once and leave; --json does so too.
     #[arg(long)]
     once: bool,
-    /// How to show pictures.
-    #[arg(long, value_enum, default_value_t = ImageProtocol::Auto, value_name = "WAY")]
-    pictures: ImageProtocol,
+    /// How to show images.
+    #[arg(long, alias = "pictures", value_enum, default_value_t = ImageProtocol::Auto, value_name = "WAY")]
+    images: ImageProtocol,
 }
 
 impl WatchRun {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let folder = RunFolder::new(&self.run);
         if !folder.config().is_file() && !folder.events().is_file() {
             let failure = Failure::new(format!("{} is no run: it has no config.toml", self.run.display()));
             return Err(failure.hint("give the folder that softdiff train writes"));
         }
-        let (begun, mut watch) = (Instant::now(), Watch::new(&folder));
+        let mut watch = Watch::new(&folder);
         if json {
-            println!("{}", serde_json::to_string(&watch.look(begun.elapsed())?)?);
+            println!("{}", serde_json::to_string(&watch.look(Duration::ZERO)?)?);
             return Ok(());
         }
+        // Whether there are colours is decided here.
+        ratatui::crossterm::style::force_color_output(true);
         let terminal = std::io::stdout().is_terminal();
-        let keyboard = terminal.then(Keyboard::take);
-        let sixels = || keyboard.as_ref().is_some_and(Keyboard::shows_sixels);
-        let way = self.pictures.here(terminal, &|name| std::env::var(name).ok(), &sixels);
+        let protocol = self.images.here(terminal, &|name| std::env::var(name).ok());
         if self.once {
-            let snapshot = watch.look(begun.elapsed())?;
-            let (columns, rows) = if terminal { screen::size() } else { (80, 40) };
-            let look = DashboardLayout { columns, rows, colours: output::data_colours(), picture: false };
-            let lines = dashboard::lines(&snapshot, watch.losses(), &look);
-            lines.iter().for_each(|line| println!("{}", line.trim_end()));
-            if let Some(drawn) =
-                TerminalPreview::default().draw(&folder, &snapshot, way, (columns, rows / 2), screen::cell())
-            {
-                println!("{}", drawn.replace("\r", ""));
-            }
-            return Ok(());
+            return once(&folder, &mut watch, protocol, terminal);
         }
         let stop = StopRequest::install()?;
-        match keyboard {
-            Some(keyboard) => live(&folder, &mut watch, way, &stop, &keyboard),
-            None => plain(&mut watch, &stop),
+        match terminal && std::io::stdin().is_terminal() {
+            true => live(&folder, &mut watch, protocol, &stop),
+            false => plain(&mut watch, &stop),
         }
     }
 }
 
-/// The dashboard, until q or Ctrl-C.
-fn live(folder: &RunFolder, watch: &mut Watch, way: ImageProtocol, stop: &StopRequest, keyboard: &Keyboard) -> Outcome {
-    let (begun, mut preview) = (Instant::now(), TerminalPreview::default());
-    let mut screen = Screen::enter();
-    while stop.signal().is_none() {
-        let snapshot = watch.look(begun.elapsed())?;
-        let (columns, rows) = screen::size();
-        let wanted = way != ImageProtocol::None && snapshot.preview.is_some();
-        let look = DashboardLayout { columns, rows, colours: output::data_colours(), picture: wanted };
-        let lines = dashboard::lines(&snapshot, watch.losses(), &look);
-        let room = rows.saturating_sub(lines.len());
-        let picture = preview.draw(folder, &snapshot, way, (columns, room), screen::cell()).map(str::to_owned);
-        screen.draw(ScreenFrame { lines, picture, size: (columns, rows) });
-        let looked = Instant::now();
-        while looked.elapsed() < EVERY && stop.signal().is_none() && screen::size() == (columns, rows) {
-            if keyboard.wants_to_leave() {
-                return Ok(());
+/// The dashboard and the preview below it, as text.
+fn once(folder: &RunFolder, watch: &mut Watch, protocol: ImageProtocol, terminal: bool) -> Outcome {
+    let snapshot = watch.look(Duration::ZERO)?;
+    let size = if terminal { ratatui::crossterm::terminal::size()? } else { (80, 40) };
+    let (colours, size) = (output::data_colours(), Size::from(size));
+    let dashboard = Dashboard::new(&snapshot, watch.losses(), size, false, colours);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, size.width, dashboard.height()));
+    dashboard.render(buffer.area, &mut buffer);
+    print!("{}", text::lines(&buffer));
+    let (mut preview, room) = (TerminalPreview::default(), Size::new(size.width, size.height / 2));
+    if let Some(image) = preview.fit(folder, &snapshot, protocol, room) {
+        match &image.kitty {
+            // Room for it first, because it does not scroll.
+            Some(kitty) => {
+                print!("{}\x1b[{1}A{kitty}\x1b[{1}B", "\n".repeat(image.size.height.into()), image.size.height)
             }
-            std::thread::sleep(SOON);
+            None => {
+                let mut buffer = Buffer::empty(Rect::from((Position::ORIGIN, image.size)));
+                image.render(buffer.area, &mut buffer);
+                print!("{}", text::lines(&buffer));
+            }
         }
+    }
+    Ok(())
+}
+
+/// The dashboard, until q, Ctrl-C or a signal.
+fn live(folder: &RunFolder, watch: &mut Watch, protocol: ImageProtocol, stop: &StopRequest) -> Outcome {
+    let (begun, colours, mut preview) = (Instant::now(), output::data_colours(), TerminalPreview::default());
+    let mut screen = Screen::enter()?;
+    // Kitty's image that is on the screen, and where.
+    let mut drawn: Option<(Rect, String)> = None;
+    let mut wake = Wake::Time;
+    while wake != Wake::Leave {
+        let snapshot = watch.look(begun.elapsed())?;
+        let mut kitty = None;
+        screen.terminal.draw(|frame| {
+            let area = frame.area();
+            let wanted = protocol != ImageProtocol::None && snapshot.preview.is_some();
+            let dashboard = Dashboard::new(&snapshot, watch.losses(), area.as_size(), wanted, colours);
+            let [above, room] = Layout::vertical([Length(dashboard.height()), Fill(1)]).areas(area);
+            dashboard.render(above, frame.buffer_mut());
+            if let Some(image) = preview.fit(folder, &snapshot, protocol, room.as_size()) {
+                image.render(room, frame.buffer_mut());
+                kitty = image.kitty.clone().map(|kitty| (room, kitty));
+            }
+        })?;
+        if kitty != drawn || wake == Wake::Redraw {
+            let text =
+                kitty.as_ref().map_or(String::new(), |(room, kitty)| format!("{}{kitty}", MoveTo(room.x, room.y)));
+            print!("{}{text}", if drawn.is_some() { FORGET } else { "" });
+            drawn = kitty;
+        }
+        wake = screen.wait(EVERY, &|| stop.signal().is_some())?;
+    }
+    if drawn.is_some() {
+        print!("{FORGET}");
     }
     Ok(())
 }

@@ -1,27 +1,19 @@
 //! What tests of whole commands share: a place of their own, the program, and a run that takes a second.
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// A folder that is removed when the test is done.
-pub struct Scratch(PathBuf);
+pub struct Scratch(tempfile::TempDir);
 
 impl Scratch {
     pub fn new(name: &str) -> Scratch {
-        let folder = std::env::temp_dir().join(format!("softdiff-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Scratch(folder)
+        Scratch(tempfile::TempDir::with_prefix(format!("softdiff-{name}-")).unwrap())
     }
 
     pub fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().join(name).to_str().unwrap().to_owned()
     }
 }
 

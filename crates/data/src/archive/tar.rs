@@ -66,9 +66,9 @@ pub fn read(bytes: &[u8], max_entries: u64) -> Result<Vec<TarEntry>, ArchiveErro
 
 fn read_entry(bytes: &[u8], mut entry: Entry<Cursor<&[u8]>>) -> Result<TarEntry, ArchiveError> {
     let offset = entry.raw_header_position() as usize;
-    if let Some(records) = entry.pax_extensions().map_err(|error| damaged(offset, error))? {
+    if let Some(mut records) = entry.pax_extensions().map_err(|error| damaged(offset, error))? {
         // The crate passes over damaged records; a name lost that way would be another name.
-        records.map(|record| record.map(|_| ())).collect::<Result<(), _>>().map_err(|error| damaged(offset, error))?;
+        records.try_for_each(|record| record.map(|_| ())).map_err(|error| damaged(offset, error))?;
     }
     let name = entry.path_bytes();
     if name.len() > MAX_NAME {

@@ -22,7 +22,7 @@ pub use build::BuildError;
 pub use builtin::BUILTIN;
 pub use document::MAX_BYTES;
 pub use keys::{KeyInfo, all as keys};
-pub use problem::{RecipeError, RecipeProblem};
+pub use problem::{RecipeError, RecipeExcerpt, RecipeProblem};
 pub use section::{
     CheckpointSection, CorruptionPart, CorruptionSection, DataSection, Grid, KnotMethod, MATCHED_KNOTS, NetworkPreset,
     NetworkSection, PartSchedule, PathSection, PreviewSection, PriorSection, SampleSection, ScheduleSection,

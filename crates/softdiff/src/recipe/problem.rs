@@ -1,7 +1,9 @@
 //! What is wrong with a recipe, each with its place, the line and a caret.
 
 use super::document::{RecipeText, TextSpan};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
+use std::ops::Range;
 
 /// The most problems that are shown.
 const MOST: usize = 20;
@@ -21,10 +23,19 @@ pub struct RecipeProblem {
     pub key: Option<String>,
     /// What is wrong.
     pub message: String,
-    /// The line with a caret below what is meant.
-    pub excerpt: Option<String>,
+    /// The line, and what is meant in it.
+    pub excerpt: Option<RecipeExcerpt>,
     /// What to do.
     pub hint: Option<String>,
+}
+
+/// A line of a recipe or a `--set`, cut to a width, without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RecipeExcerpt {
+    /// What is shown of the line.
+    pub text: String,
+    /// The bytes of it that are meant.
+    pub marked: Range<usize>,
 }
 
 /// A recipe that cannot be used: all that is wrong with it.
@@ -50,37 +61,40 @@ impl RecipeError {
         };
         RecipeError { origin: origin.to_owned(), problems: vec![problem] }
     }
+
+    /// All that is wrong, with places and remedies, for a terminal with or without colours.
+    pub fn render(&self, colours: bool) -> String {
+        let count = self.problems.len();
+        let shown = self.problems.iter().take(MOST).map(|problem| problem.render(colours)).collect::<Vec<_>>();
+        let heading = if count > 1 { format!("{} has {count} problems\n\n", self.origin) } else { String::new() };
+        let more = if count > MOST { format!("\n\nand {} more", count - MOST) } else { String::new() };
+        heading + &shown.join("\n\n") + &more
+    }
+}
+
+impl RecipeProblem {
+    fn render(&self, colours: bool) -> String {
+        let hint = self.hint.as_ref().map_or(String::new(), |hint| format!("\nhint: {hint}"));
+        let Some(RecipeExcerpt { text, marked }) = &self.excerpt else {
+            return format!("{}: {}{hint}", self.location, self.message);
+        };
+        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
+        let line = Snippet::source(text.as_str()).annotation(AnnotationKind::Primary.span(marked.clone()));
+        let line = line.line_start(self.line.unwrap_or(1)).line_numbering(self.line.is_some());
+        let title = Level::ERROR.no_name().primary_title(format!("{}: {}", self.location, self.message));
+        renderer.render(&[title.element(line)]) + &hint
+    }
 }
 
 impl fmt::Display for RecipeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.location, self.message)?;
-        if let Some(excerpt) = &self.excerpt {
-            write!(f, "\n{excerpt}")?;
-        }
-        match &self.hint {
-            Some(hint) => write!(f, "\nhint: {hint}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.render(false))
     }
 }
 
 impl fmt::Display for RecipeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.problems.len();
-        if count > 1 {
-            write!(f, "{} has {count} problems", self.origin)?;
-        }
-        for (index, problem) in self.problems.iter().take(MOST).enumerate() {
-            if count > 1 || index > 0 {
-                f.write_str("\n\n")?;
-            }
-            write!(f, "{problem}")?;
-        }
-        if count > MOST {
-            write!(f, "\n\nand {} more", count - MOST)?;
-        }
-        Ok(())
+        f.write_str(&self.render(false))
     }
 }
 
@@ -104,7 +118,7 @@ impl FoundProblem {
             return RecipeProblem { location, line: None, column: None, key, message, excerpt: None, hint };
         };
         let line = Line::of(&source.text, place);
-        let excerpt = Some(line.excerpt(place.source == 0));
+        let excerpt = Some(line.excerpt());
         if place.source > 0 {
             return RecipeProblem {
                 location: source.name.clone(),
@@ -146,19 +160,15 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// `12 | batch = 0` and a caret below the 0.
-    fn excerpt(&self, numbered: bool) -> String {
-        let number = if numbered { self.number.to_string() } else { String::new() };
-        let margin = " ".repeat(number.len());
+    /// The marked part and some of what is around it.
+    fn excerpt(&self) -> RecipeExcerpt {
         let keep = |text: &str, count: usize| text.chars().take(count).map(printable).collect::<String>();
         let skipped = self.before.chars().count().saturating_sub(WIDEST / 2);
         let before: String = self.before.chars().skip(skipped).map(printable).collect();
         let marked = keep(self.marked, WIDEST / 2);
         let after = keep(self.after, WIDEST.saturating_sub(before.chars().count() + marked.chars().count()));
-        let carets = "^".repeat(marked.chars().count().max(1));
-        let indent = " ".repeat(before.chars().count());
-        let line = format!("{number} | {before}{marked}{after}");
-        format!("{}\n{margin} | {indent}{carets}", line.trim_end())
+        let range = before.len()..before.len() + marked.len();
+        RecipeExcerpt { text: before + &marked + &after, marked: range }
     }
 }
 

@@ -4,24 +4,24 @@ use super::html::escape;
 use crate::image::Quantise;
 use std::fmt::Write;
 
-/// A line of a chart.
+/// One data series of a chart, drawn as a line.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What it is; not said again where it is the chart's `y`.
+    /// Its name in the legend; left out where it equals the chart's `y`.
     pub name: String,
     /// Its points, by rising x; those that are not finite leave a gap.
     pub points: Vec<(f64, f64)>,
-    /// Drawn with gaps.
+    /// Whether the line is dashed.
     pub dashed: bool,
 }
 
 impl Series {
-    /// A full line.
+    /// A solid line.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.into(), points, dashed: false }
     }
 
-    /// The same with gaps.
+    /// The same series as a dashed line.
     pub fn dashed(self) -> Series {
         Series { dashed: true, ..self }
     }
@@ -30,33 +30,33 @@ impl Series {
 /// A line chart.
 #[derive(Debug, Clone, Default)]
 pub struct Chart {
-    /// Below the horizontal axis.
+    /// Label of the horizontal axis.
     pub x: String,
-    /// Above the vertical axis.
+    /// Label of the vertical axis.
     pub y: String,
     /// Whether the vertical axis is logarithmic; values up to 0 are left out then.
     pub log_y: bool,
-    /// Whether the horizontal one is.
+    /// Whether the horizontal axis is logarithmic; points up to 0 are left out then.
     pub log_x: bool,
-    /// Whether the lines are an ordered family, coloured from dark to light.
+    /// Whether the series are ordered, such as by time: then their hues follow the order.
     pub family: bool,
-    /// The lines.
+    /// The data; the legend keeps this order.
     pub series: Vec<Series>,
 }
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 62.0;
-/// Room for names at the right: at least and at most, and for each letter.
+/// Width of the legend: at least, at most, and for each character.
 const RIGHT: (f64, f64, f64) = (150.0, 260.0, 6.8);
-/// Room at the right without names.
+/// Margin at the right without a legend.
 const BARE: f64 = 24.0;
-/// A line of so few points shows them.
+/// A series of at most so many points shows each.
 const FEW: usize = 40;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 42.0;
 
-/// One axis: its range and its marks.
+/// The range of one axis, and where its ticks are.
 struct ChartAxis {
     low: f64,
     high: f64,
@@ -122,7 +122,7 @@ pub(super) fn label(value: f64) -> String {
 }
 
 impl Chart {
-    /// The drawing.
+    /// The chart as an SVG element without a style sheet.
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let (x, y) = (

@@ -6,7 +6,7 @@ use crate::image::Picture;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::fmt::Write;
 
-/// Dark, middle and light of the map, from small to large values.
+/// Five colours of the viridis colour map, for small to large values.
 const COLOURS: [[f64; 3]; 5] =
     [[68.0, 1.0, 84.0], [59.0, 82.0, 139.0], [33.0, 145.0, 140.0], [94.0, 201.0, 98.0], [253.0, 231.0, 37.0]];
 
@@ -31,7 +31,7 @@ const TOP: f64 = 26.0;
 const BAR: f64 = 16.0;
 const LABELS: usize = 5;
 
-/// The map as a drawing: rows and columns are called by their `levels`, colours by what they stand for.
+/// A matrix as an SVG heat map: rows and columns are labelled by their `levels`, the colour bar by its `unit`.
 pub fn heat_map(levels: &[f64], axis: &str, values: &[f64], unit: &str) -> String {
     let count = levels.len().max(1);
     let largest = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);

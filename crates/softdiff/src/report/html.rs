@@ -1,34 +1,29 @@
-//! A page as HTML: everything inside, nothing fetched, no script.
+//! A page as HTML: everything inside, nothing fetched, no script. Text is escaped by `maud`; only drawings are taken as they are.
 
-use super::{Body, Figure, Page, PageBlock, Section};
+use super::{Body, Figure, Page, PageBlock};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use std::fmt::Write;
+use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 const CHART_STYLE: &str = include_str!("chart.css");
 
+/// Content security policy: nothing is fetched, and no script runs.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+
 /// Longest word of a table that is never broken.
 const LONGEST_WORD: usize = 24;
 
-/// Text with the letters that HTML and SVG take for their own written out.
-pub(super) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // Control letters are not allowed in either.
-            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
+/// Text for HTML and SVG, which allow no control characters.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
 }
 
-/// An SVG with the style that a page would have brought.
+/// Text with the characters that have a meaning in HTML and SVG written out.
+pub(super) fn escape(text: &str) -> String {
+    html! { (plain(text)) }.into_string()
+}
+
+/// An SVG file with the style sheet that its page would have.
 pub(super) fn standalone(svg: &str) -> String {
     let end = svg.find('>').map_or(0, |end| end + 1);
     let background = "svg { background: #fff; }\n";
@@ -36,102 +31,120 @@ pub(super) fn standalone(svg: &str) -> String {
 }
 
 impl Page {
-    /// The whole page.
+    /// The page as one HTML file without references to other files.
     pub fn to_html(&self) -> String {
-        let title = escape(&self.title);
-        let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}{CHART_STYLE}</style>\n</head>\n<body>\n<main>\n\
-             <h1>{title}</h1>\n<p class=\"lead\">{}</p>\n",
-            escape(&self.lead)
-        );
-        page.push_str("<nav aria-label=\"Sections\">\n");
-        for (index, section) in self.sections.iter().enumerate() {
-            let _ = writeln!(page, "<a href=\"#s{index}\">{}</a>", escape(&section.title));
-        }
-        page.push_str("</nav>\n");
-        for (index, section) in self.sections.iter().enumerate() {
-            write_section(&mut page, index, section);
-        }
-        let _ = writeln!(page, "<footer>Written by {}.</footer>\n</main>\n</body>\n</html>", crate::run::build());
-        page
+        let title = plain(&self.title);
+        let page = html! {
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) (PreEscaped(CHART_STYLE)) }
+                }
+                body {
+                    main {
+                        h1 { (title) }
+                        p.lead { (plain(&self.lead)) }
+                        nav aria-label="Sections" {
+                            @for (index, section) in self.sections.iter().enumerate() {
+                                a href={ "#s" (index) } { (plain(&section.title)) } "\n"
+                            }
+                        }
+                        @for (index, section) in self.sections.iter().enumerate() {
+                            section {
+                                h2 id={ "s" (index) } { (plain(&section.title)) }
+                                @for block in &section.blocks { (block.markup()) }
+                            }
+                        }
+                        footer { "Written by " (crate::run::build()) "." }
+                    }
+                }
+            }
+        };
+        format!("<!doctype html>\n{}\n", page.into_string())
     }
 }
 
-// Writing into a String cannot fail.
-fn write_section(page: &mut String, index: usize, section: &Section) {
-    let _ = writeln!(page, "<section>\n<h2 id=\"s{index}\">{}</h2>", escape(&section.title));
-    for block in &section.blocks {
-        match block {
-            PageBlock::Text(text) => {
-                let _ = writeln!(page, "<p>{}</p>", escape(text));
+impl PageBlock {
+    fn markup(&self) -> Markup {
+        html! {
+            @match self {
+                PageBlock::Text(text) => p { (plain(text)) },
+                PageBlock::Code(text) => pre tabindex="0" { (plain(text)) },
+                PageBlock::Figure(figure) => (figure.markup()),
+                PageBlock::Row(figures) => div.row { @for figure in figures { (figure.markup()) } },
+                PageBlock::Table { head, rows } => (table(head, rows)),
             }
-            PageBlock::Code(text) => {
-                let _ = writeln!(page, "<pre tabindex=\"0\">{}</pre>", escape(text));
-            }
-            PageBlock::Figure(figure) => write_figure(page, figure),
-            PageBlock::Row(figures) => {
-                page.push_str("<div class=\"row\">\n");
-                figures.iter().for_each(|figure| write_figure(page, figure));
-                page.push_str("</div>\n");
-            }
-            PageBlock::Table { head, rows } => write_table(page, head, rows),
         }
     }
-    page.push_str("</section>\n");
 }
 
-fn write_figure(page: &mut String, figure: &Figure) {
-    let caption = escape(&figure.caption);
-    let _ = writeln!(page, "<figure data-name=\"{}\">", figure.name);
-    match &figure.body {
-        Body::Svg(svg) => page.push_str(svg),
-        Body::Png { bytes, width } => {
-            let data = BASE64_STANDARD.encode(bytes);
-            let _ = write!(page, "<img src=\"data:image/png;base64,{data}\" width=\"{width}\" alt=\"{caption}\">");
+impl Figure {
+    fn markup(&self) -> Markup {
+        let caption = plain(&self.caption);
+        html! {
+            figure data-name=(self.name) {
+                @match &self.body {
+                    Body::Svg(svg) => (PreEscaped(svg)),
+                    Body::Png { bytes, width } => {
+                        img src={ "data:image/png;base64," (BASE64_STANDARD.encode(bytes)) } width=(width) alt=(caption);
+                    }
+                }
+                figcaption { (caption) }
+            }
         }
     }
-    let _ = writeln!(page, "\n<figcaption>{caption}</figcaption>\n</figure>");
 }
 
-fn write_table(page: &mut String, head: &[String], rows: &[Vec<String>]) {
+fn table(head: &[String], rows: &[Vec<String>]) -> Markup {
     let numeric: Vec<bool> = (0..head.len())
         .map(|column| {
             let cells = rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty());
             rows.len() > 1 && cells.clone().count() > 0 && cells.clone().all(|cell| is_number(cell))
         })
         .collect();
-    let class = |column: usize| if numeric.get(column) == Some(&true) { " class=\"n\"" } else { "" };
-    page.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n");
-    if head.iter().any(|name| !name.is_empty()) {
-        page.push_str("<thead><tr>");
-        for (column, name) in head.iter().enumerate() {
-            let _ = write!(page, "<th scope=\"col\"{}>{}</th>", class(column), escape(name));
+    let is_numeric = |column: usize| numeric.get(column) == Some(&true);
+    // A word that a hyphen would break is better kept whole; a long one is not.
+    let is_whole = |cell: &str| cell.len() <= LONGEST_WORD && !cell.contains(char::is_whitespace);
+    let class = |column: usize, cell: &str| match (is_numeric(column), is_whole(cell)) {
+        (true, _) => Some("n"),
+        (false, true) => Some("w"),
+        (false, false) => None,
+    };
+    html! {
+        div.wide tabindex="0" {
+            table {
+                @if head.iter().any(|name| !name.is_empty()) {
+                    thead {
+                        tr {
+                            @for (column, name) in head.iter().enumerate() {
+                                th scope="col" class=[is_numeric(column).then_some("n")] { (plain(name)) }
+                            }
+                        }
+                    }
+                }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                td class=[class(column, cell)] { (plain(cell)) }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        page.push_str("</tr></thead>\n");
     }
-    page.push_str("<tbody>\n");
-    for row in rows {
-        page.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            // A word that a hyphen would break is better kept whole; a long one is not.
-            let whole = cell.len() <= LONGEST_WORD && !cell.contains(char::is_whitespace);
-            let class = if whole && class(column).is_empty() { " class=\"w\"" } else { class(column) };
-            let _ = write!(page, "<td{class}>{}</td>", escape(cell));
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</tbody></table></div>\n");
 }
-
 fn is_number(cell: &str) -> bool {
     cell.split_whitespace().next().is_some_and(|word| word.trim_end_matches('%').parse::<f64>().is_ok())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Section;
     use super::*;
 
     #[test]

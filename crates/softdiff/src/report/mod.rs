@@ -16,84 +16,84 @@ pub use records::{Records, RecordsError};
 
 use crate::image::Picture;
 
-/// A page: a title, a line below it, and sections.
+/// A page to be written as HTML by [`Page::to_html`].
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// What the page is about.
+    /// Title of the document, and its first heading.
     pub title: String,
-    /// One sentence more.
+    /// One or two sentences below the title.
     pub lead: String,
-    /// The parts, in order.
+    /// The sections from top to bottom; the page begins with links to them.
     pub sections: Vec<Section>,
 }
 
 /// A part of a page under one heading.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// The heading.
+    /// The heading, and the text of the link to it.
     pub title: String,
-    /// What stands below it.
+    /// The content below the heading.
     pub blocks: Vec<PageBlock>,
 }
 
-/// A piece of a section.
+/// One element of a section.
 #[derive(Debug, Clone)]
 pub enum PageBlock {
     /// A paragraph.
     Text(String),
-    /// Something to look at.
+    /// A figure on a line of its own.
     Figure(Figure),
-    /// Several side by side.
+    /// Figures side by side.
     Row(Vec<Figure>),
-    /// Rows under a head; numbers are set to the right.
+    /// Cells under a header, which is left out if all its names are empty; columns of numbers are aligned to the right.
     Table {
         /// Names of the columns.
         head: Vec<String>,
         /// Cells, row by row.
         rows: Vec<Vec<String>>,
     },
-    /// Text as typed: commands, recipes, errors.
+    /// Preformatted text: commands, recipes, errors.
     Code(String),
 }
 
-/// A drawing or a picture with its caption.
+/// A plot or an image with its caption.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Its name in file names and links: small letters and hyphens.
+    /// Its name in file names and for `--figure`: lower-case letters and hyphens.
     pub name: &'static str,
     /// What it shows and how to read it.
     pub caption: String,
-    /// The thing itself.
+    /// The plot or the image.
     pub body: Body,
 }
 
-/// What a figure consists of.
+/// The content of a figure.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// An SVG without its style, which the page brings.
+    /// An SVG drawing that uses the style sheet of the page.
     Svg(String),
-    /// A PNG file's bytes and how many screen pixels wide it is.
+    /// An image, embedded in the page.
     Png {
-        /// The file.
+        /// The PNG file.
         bytes: Vec<u8>,
-        /// Its width.
+        /// Its width on the page, in CSS pixels.
         width: usize,
     },
 }
 
 impl Figure {
-    /// A drawing.
+    /// A plot, as SVG without a style sheet.
     pub fn drawn(name: &'static str, caption: impl Into<String>, svg: String) -> Figure {
         Figure { name, caption: caption.into(), body: Body::Svg(svg) }
     }
 
-    /// A picture.
+    /// An image, shown pixel by pixel.
     pub fn picture(name: &'static str, caption: impl Into<String>, picture: &Picture) -> Figure {
         let bytes = picture.to_png();
         Figure { name, caption: caption.into(), body: Body::Png { bytes, width: picture.width } }
     }
 
-    /// The figure as a file of its own: its ending and its bytes.
+    /// The figure as a file that needs no page: its extension and its bytes.
     pub fn file(&self) -> (&'static str, Vec<u8>) {
         match &self.body {
             Body::Svg(svg) => ("svg", html::standalone(svg).into_bytes()),
@@ -103,7 +103,7 @@ impl Figure {
 }
 
 impl Page {
-    /// The figures, in order.
+    /// All figures, from top to bottom.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
         blocks.flat_map(|block| match block {

@@ -14,18 +14,18 @@ const LARGEST_PREVIEW: u64 = 8 << 20;
 /// Most points of a line.
 const POINTS: usize = 600;
 
-/// The records of a run, finished or not.
+/// All that a run wrote about itself, finished or not.
 pub struct Records {
     folder: RunFolder,
-    /// The recipe.
+    /// The recipe as it was trained, from `config.toml`.
     pub recipe: Recipe,
-    /// Everything that happened.
+    /// The events of `events.jsonl`, oldest first.
     pub events: Vec<Event>,
-    /// The schedule, where there is one.
+    /// The measured schedule, if the run has a `schedule.json`.
     pub schedule: Option<Schedule>,
-    /// Who worked on it.
+    /// The processes that trained it, with their devices.
     pub sessions: Vec<RunSession>,
-    /// How good its images were found to be.
+    /// Results that `softdiff eval --run` kept.
     pub kept: StoredEvaluations,
 }
 

@@ -55,15 +55,15 @@ export function chart(svg) {
   return document.importNode(made, true);
 }
 
-/** Offers pictures; gives a function that adds one that was uploaded. */
+/** Offers images; gives a function that adds one that was uploaded. */
 export function offer(place, name, pictures, changed) {
   const add = ({ id, png: data }, text, checked) => {
     const input = element("input", { type: "radio", name, value: id, checked });
     input.addEventListener("change", changed);
     place.append(element("label", {}, input, element("img", { src: png(data), alt: text })));
   };
-  pictures.forEach((picture, index) => add(picture, `Sample picture ${index + 1}`, index === 0));
-  return (picture) => add(picture, "Your picture", true);
+  pictures.forEach((picture, index) => add(picture, `Sample image ${index + 1}`, index === 0));
+  return (picture) => add(picture, "Your image", true);
 }
 
 /** Uploads what a file input holds. */

@@ -3,7 +3,7 @@ import { $, get, offer, options, png, problem, upload } from "/common.js";
 const form = $("corrupt-form");
 let [asked, busy] = [false, false];
 
-/** Asks for one picture at a time; while one is on its way, only the newest wish is kept. */
+/** Asks for one image at a time; while one is on its way, only the newest wish is kept. */
 async function refresh() {
   $("corrupt-time").textContent = Number(form.elements.t.value).toFixed(2);
   asked = true;

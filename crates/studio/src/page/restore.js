@@ -12,7 +12,7 @@ const sides = ["left", "top", "width", "height"];
 const hole = () => Object.fromEntries(sides.map((name) => [name, +form.elements[name].value]));
 const picture = () => form.querySelector("input[name=restore-picture]:checked + img");
 
-/** The picture with the rectangle that is to be filled in. */
+/** The image with the rectangle that is to be filled in. */
 function draw() {
   const [canvas, image] = [$("restore-hole"), picture()];
   if (!image?.naturalWidth) return;
@@ -34,7 +34,7 @@ function choose(values) {
   draw();
 }
 
-/** The middle of another picture, and numbers that stay inside it. */
+/** The middle of another image, and numbers that stay inside it. */
 async function turn() {
   const image = picture();
   await image.decode();
@@ -66,7 +66,7 @@ function drag() {
   ["pointerup", "pointercancel"].forEach((name) => canvas.addEventListener(name, () => { from = null; }));
 }
 
-/** Only what the task needs is asked for; without a number, a blur made here is usual, another is estimated from the picture. */
+/** Only what the task needs is asked for; without a number, a blur made here is usual, another is estimated from the image. */
 function ask() {
   form.elements.level.placeholder = form.elements.degrade.checked ? "1.5" : "estimated from it";
   for (const part of form.querySelectorAll("[data-task]")) {

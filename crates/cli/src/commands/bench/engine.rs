@@ -132,7 +132,6 @@ impl RegressionStep {
 }
 
 impl Engine {
-    /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let threads = self.threads.unwrap_or(cores);

@@ -23,7 +23,6 @@ pub struct Evaluate {
 }
 
 impl Evaluate {
-    /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         let (begin, config, batch) = (Instant::now(), self.gpu.network()?, self.gpu.batch);
         let session = self.gpu.session()?;

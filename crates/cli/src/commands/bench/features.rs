@@ -1,4 +1,4 @@
-//! `softdiff bench features`: pictures per second through the FID network.
+//! `softdiff bench features`: images per second through the FID network.
 
 use super::peer::Peer;
 use crate::commands::device::DeviceFlag;
@@ -13,16 +13,16 @@ const EXAMPLE: &str = "\
 Example: on the CPU, side by side with PyTorch on the same threads.
   softdiff bench features --network inception-2015-12-05.safetensors --device cpu --against torch";
 
-/// Time the features of 32 x 32 pictures, resize included, in f32.
+/// Time the features of 32 x 32 images, resize included, in f32.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct FeaturesBenchmark {
     /// The FID network; the peer reads the .safetensors form.
     #[arg(long, value_name = "FILE")]
     network: PathBuf,
-    /// Pictures of a round.
-    #[arg(long, default_value_t = 16)]
-    pictures: usize,
+    /// Images of a round.
+    #[arg(long, alias = "pictures", default_value_t = 16)]
+    images: usize,
     /// Timed rounds; the median counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -43,27 +43,25 @@ enum FeaturesPeer {
 }
 
 impl FeaturesBenchmark {
-    /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         let device = self.device.open()?;
         let mut extractor = Extractor::new(&device, &Inception::read(&self.network)?, Preset::PytorchFid);
-        let pictures: Vec<u8> =
-            (0..self.pictures.max(1) * 32 * 32 * 3).map(|i| ((i * 37 + i / 7) % 256) as u8).collect();
+        let images: Vec<u8> = (0..self.images.max(1) * 32 * 32 * 3).map(|i| ((i * 37 + i / 7) % 256) as u8).collect();
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         let mut peer = match self.against {
             Some(FeaturesPeer::Torch) => {
                 const SCRIPT: &str = include_str!("../../../../../benches/peers/inception_torch.py");
-                let numbers = [self.pictures.max(1), threads].map(|n| n.to_string());
+                let numbers = [self.images.max(1), threads].map(|n| n.to_string());
                 let arguments = [vec![self.network.display().to_string()], numbers.to_vec()].concat();
                 Some(Peer::start(&self.python, SCRIPT, &arguments, threads, "torch numpy")?)
             }
             None => None,
         };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        extractor.features(&pictures, 32, 32, 3)?;
+        extractor.features(&images, 32, 32, 3)?;
         for _ in 0..self.rounds.max(1) {
             let begin = Instant::now();
-            let features = extractor.features(&pictures, 32, 32, 3)?;
+            let features = extractor.features(&images, 32, 32, 3)?;
             ours.push(begin.elapsed().as_secs_f64());
             if let Some((peer, _)) = &mut peer {
                 let answer = peer.ask(&json!({ "do": "features" }))?;
@@ -78,7 +76,7 @@ impl FeaturesBenchmark {
         }
         let rate = |times: &mut Vec<f64>| {
             times.sort_by(f64::total_cmp);
-            self.pictures.max(1) as f64 / times[times.len() / 2]
+            self.images.max(1) as f64 / times[times.len() / 2]
         };
         let own = rate(&mut ours);
         let peer = peer.map(|(_, greeting)| (rate(&mut theirs), greeting));
@@ -87,10 +85,10 @@ impl FeaturesBenchmark {
             println!("{}", json!({ "device": device.to_string(), "pictures_per_second": own, "torch": torch }));
             return Ok(());
         }
-        println!("{device}\n  softdiff  {own:8.2} pictures/s");
+        println!("{device}\n  softdiff  {own:8.2} images/s");
         if let Some((rate, greeting)) = peer {
             let text = |key: &str| greeting[key].as_str().unwrap_or("?").to_string();
-            println!("  torch     {rate:8.2} pictures/s  (PyTorch {}, {})", text("version"), text("layout"));
+            println!("  torch     {rate:8.2} images/s  (PyTorch {}, {})", text("version"), text("layout"));
             println!("  softdiff is {:.2} times as fast", own / rate);
         }
         Ok(())

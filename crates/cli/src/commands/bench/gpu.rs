@@ -43,13 +43,10 @@ pub struct GpuFlags {
 
 /// What is timed.
 pub struct Benchmarked<'a> {
-    /// Its name.
     pub task: &'static str,
     /// When the program began to prepare.
     pub begin: Instant,
-    /// The network.
     pub config: &'a UNetConfig,
-    /// The GPU.
     pub session: &'a Arc<Session>,
 }
 
@@ -89,7 +86,6 @@ fn precision(name: &str) -> Precision {
 }
 
 impl GpuFlags {
-    /// The network.
     pub fn network(&self) -> Result<UNetConfig, Failure> {
         Ok(self.recipe(&[])?.network(self.shape())?)
     }
@@ -110,8 +106,6 @@ impl GpuFlags {
         all.extend_from_slice(sets);
         Ok(Recipe::builtin(name, &all)?)
     }
-
-    /// The GPU.
     pub fn session(&self) -> Result<Arc<Session>, Failure> {
         match self.device.open()? {
             Device::Cuda(session) => Ok(session),

@@ -33,7 +33,6 @@ enum What {
 }
 
 impl Bench {
-    /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         match self.what {
             What::Engine(engine) => engine.run(json),

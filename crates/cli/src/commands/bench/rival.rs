@@ -129,8 +129,6 @@ impl Floor {
     pub fn milliseconds(&self) -> f64 {
         self.flops / self.peak_flops * 1e3
     }
-
-    /// As facts.
     pub fn facts(&self) -> Value {
         json!({
             "flops": self.flops, "bytes": self.bytes, "measured_flops_per_second": self.peak_flops,

@@ -64,7 +64,6 @@ impl Repeated for TimedStep {
 }
 
 impl BenchStep {
-    /// Runs the benchmark.
     pub fn run(self, json: bool) -> Outcome {
         let (begin, config, shape) = (Instant::now(), self.gpu.network()?, self.gpu.shape());
         let session = self.gpu.session()?;

@@ -85,8 +85,6 @@ struct TransportRow {
     /// How many times the seconds of softdiff; nothing where the solver failed.
     ratio: Option<f64>,
 }
-
-/// Runs the bench.
 pub fn run(arguments: TransportArguments, json: bool) -> Outcome {
     let cost = cost(&arguments)?;
     let mean = cost.values().iter().sum::<f64>() / cost.values().len() as f64;

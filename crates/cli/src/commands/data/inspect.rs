@@ -1,4 +1,4 @@
-//! `softdiff data inspect`: what is in a data set, as text, JSON and a picture.
+//! `softdiff data inspect`: what is in a data set, as text, JSON and an image.
 
 use super::{ExifFlag, SplitName, explain_opening};
 use crate::atomic_file;
@@ -11,9 +11,9 @@ use softdiff::image::grid;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Pictures of a grid.
-const GRID_PICTURES: usize = 64;
-/// Larger pictures are shrunk to this side, smaller ones are magnified towards it.
+/// Images of a grid.
+const GRID_IMAGES: usize = 64;
+/// Larger images are shrunk to this side, smaller ones are magnified towards it.
 const GRID_SIDE: usize = 96;
 /// How many duplicates and broken files the text lists; JSON lists all.
 const LISTED: usize = 20;
@@ -22,7 +22,7 @@ const EXAMPLE: &str = "\
 Example: look at the data set inside the program.
   softdiff data inspect embedded:fashion-mnist --grid fashion.png
 
-Every picture is decoded. Broken ones are listed with the reason; the command still succeeds.";
+Every image is decoded. Broken ones are listed with the reason; the command still succeeds.";
 
 /// Show counts, sizes, colours, classes, duplicates and broken files.
 #[derive(Args)]
@@ -35,16 +35,15 @@ pub struct Inspect {
     split: SplitName,
     #[command(flatten)]
     exif: ExifFlag,
-    /// Write a PNG of 64 pictures, evenly spread over the set.
+    /// Write a PNG of 64 images, evenly spread over the set.
     #[arg(long, value_name = "FILE")]
     grid: Option<PathBuf>,
 }
 
 impl Inspect {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
-        let progress = Progress::new("decoding", "pictures");
+        let progress = Progress::new("decoding", "images");
         let survey = Survey::of(&source, self.exif.into(), &|done, total| progress.update(done, total));
         drop(progress);
         if let Some(file) = &self.grid {
@@ -98,9 +97,9 @@ fn as_json(source: &Source, survey: &Survey) -> Value {
 fn write_text(out: &mut impl Write, source: &Source, survey: &Survey) -> io::Result<()> {
     let mut fact = |name: &str, fact: String| writeln!(out, "{name:<12}{fact}");
     fact("source", format!("{}: {}", source.path().display(), source.format()))?;
-    fact("pictures", survey.listed.to_string())?;
+    fact("images", survey.listed.to_string())?;
     if source.ignored() > 0 {
-        fact("passed over", format!("{} files that are no pictures", source.ignored()))?;
+        fact("passed over", format!("{} files that are no images", source.ignored()))?;
     }
     fact("sizes", sizes(survey))?;
     fact("colours", colours(survey))?;
@@ -162,17 +161,17 @@ fn classes(source: &Source, survey: &Survey) -> String {
     format!("{count}: {}", shown.chain(more).collect::<Vec<_>>().join(", "))
 }
 
-/// Pictures evenly spread over the set, all made the size that most have.
+/// Images evenly spread over the set, all made the size that most have.
 fn write_grid(source: &Source, survey: &Survey, exif: Exif, file: &Path) -> Outcome {
     let Some((width, height)) = survey.usual_size() else {
-        return Err(Failure::new("no picture could be decoded, so there is no grid").hint("run again without --grid"));
+        return Err(Failure::new("no image could be decoded, so there is no grid").hint("run again without --grid"));
     };
     let shrink = |side: usize| (side * GRID_SIDE / width.max(height)).max(1);
     let (cell_width, cell_height) =
         if width.max(height) > GRID_SIDE { (shrink(width), shrink(height)) } else { (width, height) };
     let channels = if survey.coloured > 0 { 3 } else { 1 };
     let transform = Transform { crop: Crop::Centre, size: Some((cell_width, cell_height)), channels: Some(channels) };
-    let count = source.len().min(GRID_PICTURES);
+    let count = source.len().min(GRID_IMAGES);
     let chosen = (0..count).map(|number| number * source.len() / count);
     let pictures: Vec<u8> = chosen
         .filter_map(|index| source.read(index, exif).and_then(|picture| transform.apply(picture)).ok())
@@ -183,6 +182,6 @@ fn write_grid(source: &Source, survey: &Survey, exif: Exif, file: &Path) -> Outc
     let grid = grid::compose(cell_width, cell_height, channels, &pictures, columns, zoom);
     let bytes = grid.to_png();
     atomic_file::save(file, &bytes)?;
-    eprintln!("wrote {}: {count} pictures", file.display());
+    eprintln!("wrote {}: {count} images", file.display());
     Ok(())
 }

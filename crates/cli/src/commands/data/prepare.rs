@@ -1,4 +1,4 @@
-//! `softdiff data prepare`: any data set as one npz of pictures of one size.
+//! `softdiff data prepare`: any data set as one npz of images of one size.
 
 use super::{ExifFlag, SplitName, explain, explain_opening};
 use crate::atomic_file;
@@ -34,16 +34,16 @@ pub struct Prepare {
     /// What to keep: none (all), centre, celeba, or a centred part such as 140x140 [default: centre with --size, else none].
     #[arg(long)]
     crop: Option<Crop>,
-    /// Convert to grey or RGB [default: as the pictures are].
+    /// Convert to grey or RGB [default: as the images are].
     #[arg(long, value_enum)]
     channels: Option<Channels>,
     /// Which part of a set that has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
     split: SplitName,
-    /// What to do with a picture that cannot be read.
+    /// What to do with an image that cannot be read.
     #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
     on_bad: Policy,
-    /// Take only the first N pictures.
+    /// Take only the first N images.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     #[command(flatten)]
@@ -89,7 +89,6 @@ pub(in crate::commands) fn parse_size(text: &str) -> Result<(usize, usize), Stri
 }
 
 impl Prepare {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         // Said before anything is decoded.
         if !self.force && self.out.symlink_metadata().is_ok() {
@@ -98,7 +97,7 @@ impl Prepare {
         }
         let options = self.options();
         let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
-        let progress = Progress::new("decoding", "pictures");
+        let progress = Progress::new("decoding", "images");
         let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
         drop(progress);
         for skipped in dataset.skipped() {
@@ -159,6 +158,6 @@ fn report(out: &Path, dataset: &Dataset, json: bool) {
     } else {
         let skipped = dataset.skipped().len();
         let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-        eprintln!("wrote {}: {count} pictures of {width} x {height} x {channels}, {hash}{skipped}", out.display());
+        eprintln!("wrote {}: {count} images of {width} x {height} x {channels}, {hash}{skipped}", out.display());
     }
 }

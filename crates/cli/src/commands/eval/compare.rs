@@ -21,7 +21,6 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Runs the verb.
     pub fn run(self, json: bool) -> Outcome {
         let (left, right) = (read(&self.left)?, read(&self.right)?);
         let rows = compare(&left, &right)?;

@@ -39,17 +39,17 @@ impl ValueEnum for MetricFlag {
             Some(metric) => {
                 let help = match metric {
                     Metric::Fid => "Fréchet Inception distance",
-                    Metric::FidInfinity => "FID extrapolated to infinitely many pictures",
+                    Metric::FidInfinity => "FID extrapolated to infinitely many images",
                     Metric::Kid => "Kernel Inception distance",
                     Metric::Prdc => "Precision, recall, density and coverage",
                     Metric::FeatureMemorisation => {
-                        "Share of pictures much nearer to one reference picture than to any other, in features"
+                        "Share of images much nearer to one reference image than to any other, in features"
                     }
                     Metric::Memorisation => "The same in pixels",
                     Metric::SlicedWasserstein => "Sliced Wasserstein distance of the pixels",
-                    Metric::Pairs => "PSNR and SSIM of pairs of pictures, for restoration",
+                    Metric::Pairs => "PSNR and SSIM of pairs of images, for restoration",
                     Metric::Likelihood => {
-                        "Bits per dimension of the reference's pictures under a model, which is given in place of the pictures"
+                        "Bits per dimension of the reference's images under a model, which is given in place of the images"
                     }
                 };
                 (metric.name(), help)

@@ -1,4 +1,4 @@
-//! The two sets of pictures: the generated ones, and what they are measured against.
+//! The two sets of images: the generated ones, and what they are measured against.
 
 use crate::commands::data::{Channels, ExifFlag, SplitName, explain, explain_opening, parse_size};
 use crate::diagnostics::Failure;
@@ -8,10 +8,10 @@ use softdiff::data::{Crop, Source, Split};
 use softdiff::metrics::{FeatureStatistics, ImageSet, ImageSetOptions, Reference};
 use std::path::{Path, PathBuf};
 
-/// Flags that choose and treat pictures.
+/// Flags that choose and treat images.
 #[derive(Args)]
 pub struct SetFlags {
-    /// The generated pictures: a folder, zip, tar, npz or anything else that softdiff data reads; for likelihood, a run or model.
+    /// The generated images: a folder, zip, tar, npz or anything else that softdiff data reads; for likelihood, a run or model.
     #[arg(required = true)]
     images: Option<PathBuf>,
     /// What they should look like: a data set, or statistics (.npz with mu and sigma).
@@ -20,7 +20,7 @@ pub struct SetFlags {
     /// Resize to this side, or to a width and height such as 64x48; a set that has this size already stays as it is.
     #[arg(long, value_name = "SIDE", value_parser = parse_size)]
     size: Option<(usize, usize)>,
-    /// What to keep of a picture that is resized: none (all), centre, celeba, or a centred part [default: centre with --size].
+    /// What to keep of an image that is resized: none (all), centre, celeba, or a centred part [default: centre with --size].
     #[arg(long)]
     crop: Option<Crop>,
     /// Convert both to grey or RGB.
@@ -34,10 +34,10 @@ pub struct SetFlags {
     /// Which part of the reference.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
     against_split: SplitName,
-    /// Only the first N generated pictures.
+    /// Only the first N generated images.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Only the first N pictures of the reference.
+    /// Only the first N images of the reference.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     against_limit: Option<u32>,
 }
@@ -61,8 +61,7 @@ impl SetFlags {
         let [model, against] = [&self.images, &self.against]
             .map(|path| path.clone().expect("required unless a subcommand takes its place"));
         if FeatureStatistics::recognise(&against) {
-            let failure =
-                Failure::new(format!("{} holds statistics, and likelihood needs pictures", against.display()));
+            let failure = Failure::new(format!("{} holds statistics, and likelihood needs images", against.display()));
             return Err(failure.hint("give --against the data set itself"));
         }
         Ok((model, self.set(&against, self.against_split.into(), self.against_limit)?))
@@ -78,7 +77,7 @@ impl SetFlags {
             limit: limit.map(|limit| limit as usize),
             exif: self.exif.into(),
         };
-        let progress = Progress::new("decoding", "pictures");
+        let progress = Progress::new("decoding", "images");
         ImageSet::load(&source, &options, &|done, total| progress.update(done, total)).map_err(explain)
     }
 }

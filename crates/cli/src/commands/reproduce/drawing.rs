@@ -1,4 +1,4 @@
-//! The pictures of an experiment, each a file that its page shows.
+//! The images of an experiment, each a file that its page shows.
 
 use crate::atomic_file::save;
 use crate::diagnostics::Outcome;
@@ -18,7 +18,7 @@ const ROW: usize = 16;
 const ON_THEIR_WAY: usize = 4;
 const TIMES: usize = 10;
 
-/// Pictures in columns.
+/// Images in columns.
 fn tiles(path: &Path, shape: Shape, bytes: &[u8], columns: usize) -> Outcome {
     let zoom = grid::usual_zoom(shape.width);
     let picture = grid::compose(shape.width, shape.height, shape.channels, bytes, columns, zoom);

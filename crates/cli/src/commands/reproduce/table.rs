@@ -30,8 +30,6 @@ pub fn measurements(results: &ExperimentResults) -> TextTable {
     };
     TextTable { head, rows: results.rows.iter().map(cells).collect() }
 }
-
-/// The schedules.
 pub fn schedules(results: &ExperimentResults) -> TextTable {
     let head = ["schedule", "levels", "length of the path", "longest hop", "level at t = 0.25", "0.5", "0.75", "1"];
     let rows = results.schedules.iter().map(|one| {

@@ -1,4 +1,4 @@
-//! What happened to a picture, as it is typed.
+//! What happened to an image, as it is typed.
 
 use crate::commands::images;
 use crate::diagnostics::Failure;
@@ -9,37 +9,37 @@ use softdiff::recipe::CorruptionSection;
 use softdiff::restore::{self, BlurKind, RestoreError, Task};
 use std::path::PathBuf;
 
-/// What happened to the picture.
+/// What happened to the image.
 #[derive(Args)]
 pub struct TaskFlags {
-    /// What to undo; without it, what the picture and the other flags look like, else the model's own corruption.
+    /// What to undo; without it, what the image and the other flags look like, else the model's own corruption.
     #[arg(long, value_enum)]
     task: Option<TaskName>,
-    /// Enter the model's path at this time, from 0 to 1: the picture is corrupted as the path is there.
+    /// Enter the model's path at this time, from 0 to 1: the image is corrupted as the path is there.
     #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "boundary", "vertical", "map", "mask", "factor"])]
     time: Option<f64>,
     /// The corruption to undo, if not the model's own.
     #[arg(long, value_enum)]
     corruption: Option<CorruptionName>,
-    /// Its strength: pixels of blur or motion; estimated from the picture where it can be.
+    /// Its strength: pixels of blur or motion; estimated from the image where it can be.
     #[arg(long, allow_negative_numbers = true)]
     level: Option<f64>,
     /// What the blur saw beyond the border; if not given, the mirrored image, or with --degrade what the model's blur sees.
     #[arg(long, value_enum)]
     boundary: Option<BoundaryName>,
-    /// Whether motion runs down the picture, not across.
+    /// Whether motion runs down the image, not across.
     #[arg(long)]
     vertical: bool,
     /// A .json or .safetensors file with the map of --corruption custom.
     #[arg(long, value_name = "FILE", required_if_eq("corruption", "custom"))]
     map: Option<PathBuf>,
-    /// A picture whose white pixels are missing and to be filled in.
+    /// An image whose white pixels are missing and to be filled in.
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
-    /// How many times smaller --degrade makes the picture to super-resolve; 4 if not given.
+    /// How many times smaller --degrade makes the image to super-resolve; 4 if not given.
     #[arg(long, value_name = "N")]
     factor: Option<usize>,
-    /// Deviation of the noise in the picture, for values from 0 to 1; estimated from the picture where it can be.
+    /// Deviation of the noise in the image, for values from 0 to 1; estimated from the image where it can be.
     #[arg(long, allow_negative_numbers = true)]
     pub noise: Option<f64>,
 }
@@ -53,9 +53,9 @@ pub enum TaskName {
     Denoise,
     /// Fill in what a mask covers.
     Inpaint,
-    /// Make a small picture large.
+    /// Make a small image large.
     SuperResolve,
-    /// Give colours to a grey picture.
+    /// Give colours to a grey image.
     Colourise,
 }
 
@@ -92,7 +92,7 @@ impl From<BoundaryName> for Boundary {
 }
 
 impl TaskFlags {
-    /// What to undo in a picture of the shape `found`.
+    /// What to undo in an image of the shape `found`.
     pub fn task(&self, model: &Model, found: Shape, degrade: bool) -> Result<Task, Failure> {
         let shape = model.path.shape();
         let known = match &self.mask {

@@ -1,4 +1,4 @@
-//! What a restoration leaves: pictures, and how near they come.
+//! What a restoration leaves: images, and how near they come.
 
 use crate::atomic_file::save;
 use crate::diagnostics::Failure;
@@ -24,7 +24,7 @@ pub fn table(scores: &RestorationScores) -> String {
     [line("as seen", &scores.seen), line("mean", &scores.mean), line("one sample", &typical)].concat()
 }
 
-/// Writes all pictures into a folder; gives their names.
+/// Writes all images into a folder; gives their names.
 pub fn files(out: &Path, restored: &Restored, truth: Option<&[f64]>, seeds: &[u64]) -> Result<Vec<String>, Failure> {
     std::fs::create_dir_all(out).map_err(|error| {
         Failure::new(format!("cannot make {}: {error}", out.display())).hint("check the folder and its permissions")

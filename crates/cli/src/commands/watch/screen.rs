@@ -1,136 +1,112 @@
-//! The terminal while it shows a dashboard: another screen, painted without flicker, left as it was found.
+//! The terminal while the dashboard is on it, and how it is left.
 
-use crate::output;
-use std::fmt::Write;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Position, Rect};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
-/// Other screen; cursor hidden; long lines cut instead of wrapped; empty.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-/// All of that undone.
-const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// Terminals that know it show what lies between at once; others ignore it.
-const BEGIN: &str = "\x1b[?2026h";
-const END: &str = "\x1b[?2026l";
+/// How soon a signal is noticed.
+const SOON: Duration = Duration::from_millis(50);
 
-/// The terminal's other screen, until dropped.
+/// The alternate screen in raw mode. When dropped, and by ratatui's hook on a panic, the terminal is as it was before.
 pub struct Screen {
-    last: Option<ScreenFrame>,
+    /// Never dropped: ratatui's drop panics where the terminal is gone.
+    pub terminal: ManuallyDrop<DefaultTerminal>,
+    events: Receiver<Event>,
+    suspend: Arc<AtomicBool>,
+    hang_up: Arc<AtomicBool>,
 }
 
-/// What is to be seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScreenFrame {
-    /// Lines from the top.
-    pub lines: Vec<String>,
-    /// What draws a picture below them.
-    pub picture: Option<String>,
-    /// Columns and rows of the terminal.
-    pub size: (usize, usize),
+/// Why the screen is to be drawn again, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The time is over.
+    Time,
+    /// It has another size, or was covered by others.
+    Redraw,
+    /// q, Ctrl-C, or the terminal was closed.
+    Leave,
 }
 
 impl Screen {
-    /// Changes to the other screen.
-    pub fn enter() -> Screen {
-        output::bytes(ENTER.as_bytes());
-        Screen { last: None }
+    /// Takes over the terminal.
+    pub fn enter() -> io::Result<Screen> {
+        let (suspend, hang_up) = (Arc::default(), Arc::default());
+        #[cfg(unix)]
+        {
+            signal_hook::flag::register(signal_hook::consts::SIGTSTP, Arc::clone(&suspend))?;
+            signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hang_up))?;
+        }
+        let terminal = ratatui::try_init().inspect_err(|_| drop(ratatui::try_restore()))?;
+        Ok(Screen { terminal: ManuallyDrop::new(terminal), events: events(), suspend, hang_up })
     }
 
-    /// Shows a frame.
-    pub fn draw(&mut self, frame: ScreenFrame) {
-        output::bytes(painted(&frame, self.last.as_ref()).as_bytes());
-        self.last = Some(frame);
+    /// Waits until the time is over or something happens; a request by `stop` ends it too.
+    pub fn wait(&mut self, time: Duration, stop: &dyn Fn() -> bool) -> io::Result<Wake> {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            if stop() || self.hang_up.load(Ordering::Relaxed) {
+                return Ok(Wake::Leave);
+            }
+            if self.suspend.swap(false, Ordering::Relaxed) {
+                self.suspend()?;
+                return Ok(Wake::Redraw);
+            }
+            match self.events.recv_timeout(SOON) {
+                Ok(Event::Resize(..)) => return Ok(Wake::Redraw),
+                Ok(Event::Key(key)) if key.is_press() => {
+                    match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
+                        (KeyCode::Char('q' | 'Q'), _) | (KeyCode::Char('c'), true) => return Ok(Wake::Leave),
+                        // What the terminal would do by itself if it were not in raw mode.
+                        #[cfg(unix)]
+                        (KeyCode::Char('z'), true) => {
+                            rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(SOON),
+            }
+        }
+        Ok(Wake::Time)
+    }
+
+    /// Gives the terminal to the shell until `fg`.
+    fn suspend(&mut self) -> io::Result<()> {
+        self.leave()?;
+        #[cfg(unix)]
+        signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+        ratatui::crossterm::terminal::enable_raw_mode()?;
+        ratatui::crossterm::execute!(io::stdout(), ratatui::crossterm::terminal::EnterAlternateScreen)?;
+        // Clears and forgets what was drawn; `clear` would ask for the cursor's place, and the answer is a key to `events`.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        self.terminal.show_cursor()?;
+        ratatui::try_restore()
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        output::bytes((forgotten(self.last.as_ref()).to_owned() + LEAVE).as_bytes());
+        // Where the terminal is gone there is nothing to restore. On a panic ratatui's hook has left the screen: leaving it
+        // twice would put the cursor over the message.
+        let _ = if std::thread::panicking() { self.terminal.show_cursor() } else { self.leave() };
     }
 }
 
-/// What turns the last frame into this one. Lines are written over and never cleared first, so nothing flickers; a
-/// picture is drawn only when it or its place changed.
-fn painted(frame: &ScreenFrame, last: Option<&ScreenFrame>) -> String {
-    let (_, rows) = frame.size;
-    let mut text = String::from(BEGIN);
-    if last.is_none_or(|last| last.size != frame.size) {
-        text += "\x1b[2J";
-    }
-    let lines = &frame.lines[..frame.lines.len().min(rows)];
-    for (row, line) in lines.iter().enumerate() {
-        let _ = write!(text, "\x1b[{};1H{line}\x1b[K", row + 1);
-    }
-    let unchanged = last.is_some_and(|last| {
-        (last.size, last.lines.len(), &last.picture) == (frame.size, frame.lines.len(), &frame.picture)
-    });
-    if !unchanged && lines.len() < rows {
-        let _ = write!(text, "\x1b[{};1H\x1b[J", lines.len() + 1);
-        text += forgotten(last);
-        text += frame.picture.as_deref().unwrap_or_default();
-    }
-    text + END
-}
-
-/// What removes a picture that other text would not overwrite.
-fn forgotten(last: Option<&ScreenFrame>) -> &'static str {
-    let picture = last.and_then(|last| last.picture.as_deref()).unwrap_or_default();
-    if picture.starts_with("\x1b_G") { super::picture::FORGET } else { "" }
-}
-
-/// Columns and rows of the terminal, asked each time because it may be resized.
-pub fn size() -> (usize, usize) {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout())
-        && size.ws_col > 0
-        && size.ws_row > 0
-    {
-        return (size.ws_col.into(), size.ws_row.into());
-    }
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|&n| n > 0);
-    (number("COLUMNS").unwrap_or(80), number("LINES").unwrap_or(24))
-}
-
-/// Width and height of a character in pixels, as the terminal tells, else those of the VT340.
-pub fn cell() -> (usize, usize) {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout())
-        && size.ws_xpixel > 0
-        && size.ws_ypixel > 0
-        && size.ws_col > 0
-        && size.ws_row > 0
-    {
-        return ((size.ws_xpixel / size.ws_col).max(1).into(), (size.ws_ypixel / size.ws_row).max(1).into());
-    }
-    (10, 20)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(lines: &[&str], picture: Option<&str>) -> ScreenFrame {
-        let lines = lines.iter().map(ToString::to_string).collect();
-        ScreenFrame { lines, picture: picture.map(Into::into), size: (20, 3) }
-    }
-
-    #[test]
-    fn the_screen_is_cleared_once_and_then_written_over() {
-        let first = frame(&["a", "b"], None);
-        let text = painted(&first, None);
-        assert!(text.starts_with("\x1b[?2026h\x1b[2J\x1b[1;1Ha\x1b[K\x1b[2;1Hb\x1b[K\x1b[3;1H\x1b[J"), "{text:?}");
-        let text = painted(&frame(&["c", "b"], None), Some(&first));
-        assert_eq!(text, "\x1b[?2026h\x1b[1;1Hc\x1b[K\x1b[2;1Hb\x1b[K\x1b[?2026l");
-        let smaller = ScreenFrame { size: (20, 2), ..first.clone() };
-        assert!(painted(&smaller, Some(&first)).contains("\x1b[2J"));
-    }
-
-    #[test]
-    fn a_picture_is_drawn_when_it_or_its_place_changes_and_lines_beyond_the_screen_never() {
-        let first = frame(&["a"], Some("<picture>"));
-        assert!(painted(&first, None).contains("<picture>"));
-        assert!(!painted(&frame(&["b"], Some("<picture>")), Some(&first)).contains("<picture>"));
-        assert!(painted(&frame(&["a", "b"], Some("<picture>")), Some(&first)).contains("<picture>"));
-        assert!(painted(&frame(&["a"], Some("<other>")), Some(&first)).contains("<other>"));
-        let long = painted(&frame(&["1", "2", "3", "4", "5"], Some("<picture>")), None);
-        assert!(long.contains("\x1b[3;1H3") && !long.contains('5') && !long.contains("<picture>"), "{long:?}");
-    }
+/// Keys and sizes, read by a thread of their own: crossterm waits without end within half a key's code, and where the
+/// terminal is gone.
+fn events() -> Receiver<Event> {
+    let (sender, events) = mpsc::channel();
+    std::thread::spawn(move || while event::read().is_ok_and(|event| sender.send(event).is_ok()) {});
+    events
 }

@@ -5,7 +5,7 @@ use crate::cuda::kernels::KernelName;
 use crate::error::Result;
 use cudarc::driver::sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use cudarc::driver::sys::CUlaunchAttributeID::{
-    self, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
 };
 use cudarc::driver::sys::CUlaunchAttributeValue_union__bindgen_ty_1 as ClusterDimension;
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchAttributeValue as LaunchValue, CUlaunchConfig};
@@ -13,6 +13,8 @@ use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+/// Larger than any value, so that no byte is left undefined.
+const ZERO: LaunchValue = LaunchValue { pad: [0; 64] };
 /// Bytes of shared memory that every kernel may have.
 pub(in crate::cuda) const USUAL_SHARED: usize = 48 << 10;
 
@@ -94,12 +96,14 @@ impl Launch {
             self.arguments.iter().map(|a| std::ptr::from_ref(a).cast_mut().cast()).collect();
         let mut attributes = Vec::with_capacity(2);
         if self.cluster > 1 {
-            let clusterDim = ClusterDimension { x: 1, y: self.cluster, z: 1 };
-            attributes.push(attribute(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, LaunchValue { clusterDim }));
+            let mut value = ZERO;
+            value.clusterDim = ClusterDimension { x: 1, y: self.cluster, z: 1 };
+            attributes.push(CUlaunchAttribute { id: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, pad: [0; 4], value });
         }
         if follows && device.starts_early {
-            let value = LaunchValue { programmaticStreamSerializationAllowed: 1 };
-            attributes.push(attribute(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value));
+            let (id, mut value) = (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, ZERO);
+            value.programmaticStreamSerializationAllowed = 1;
+            attributes.push(CUlaunchAttribute { id, pad: [0; 4], value });
         }
         let ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]) = (self.grid, self.block);
         let config = CUlaunchConfig {
@@ -119,8 +123,4 @@ impl Launch {
         let status = unsafe { (device.driver.launch)(&config, self.function.0, pointers.as_mut_ptr(), null_mut()) };
         device.driver.check("launching a kernel", status)
     }
-}
-
-fn attribute(id: CUlaunchAttributeID, value: LaunchValue) -> CUlaunchAttribute {
-    CUlaunchAttribute { id, pad: [0; 4], value }
 }
