@@ -113,26 +113,19 @@ impl FoundProblem {
     /// With location and excerpt; `sources[0]` is the file, the others are `--set`s.
     pub fn located(self, sources: &[RecipeText]) -> RecipeProblem {
         let FoundProblem { place, key, message, hint } = self;
-        let Some((place, source)) = place.and_then(|place| Some((place, sources.get(place.source)?))) else {
-            let location = sources.first().map_or(String::new(), |source| source.name.clone());
-            return RecipeProblem { location, line: None, column: None, key, message, excerpt: None, hint };
-        };
-        let line = Line::of(&source.text, place);
-        let excerpt = Some(line.excerpt());
-        if place.source > 0 {
-            return RecipeProblem {
-                location: source.name.clone(),
-                line: None,
-                column: None,
-                key,
-                message,
-                excerpt,
-                hint,
-            };
+        let location = sources.first().map_or(String::new(), |source| source.name.clone());
+        let mut problem = RecipeProblem { location, line: None, column: None, key, message, excerpt: None, hint };
+        if let Some((place, source)) = place.and_then(|place| Some((place, sources.get(place.source)?))) {
+            let line = Line::of(&source.text, place);
+            problem.location.clone_from(&source.name);
+            problem.excerpt = Some(line.excerpt());
+            if place.source == 0 {
+                let (number, column) = (line.number, line.before.chars().count() + 1);
+                problem.location = format!("{}:{number}:{column}", source.name);
+                (problem.line, problem.column) = (Some(number), Some(column));
+            }
         }
-        let (number, column) = (line.number, line.before.chars().count() + 1);
-        let location = format!("{}:{number}:{column}", source.name);
-        RecipeProblem { location, line: Some(number), column: Some(column), key, message, excerpt, hint }
+        problem
     }
 }
 
