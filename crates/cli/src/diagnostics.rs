@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use softdiff::hint::{causes, explain};
+use softdiff::quote::shown;
 use softdiff::recipe::RecipeError;
 use softdiff::run::Stopped;
 use std::error::Error;
@@ -52,8 +53,9 @@ impl Failure {
     /// and gives the exit code.
     pub fn report(&self, json: bool) -> ExitCode {
         let (problem, remedy) = self.explain();
+        let (problem, remedy) = (shown(&problem), remedy.map(|remedy| shown(&remedy)));
         // An error that only passes another one on has its message.
-        let mut causes: Vec<String> = causes(self.error.as_ref()).map(ToString::to_string).collect();
+        let mut causes: Vec<String> = causes(self.error.as_ref()).map(|cause| shown(&cause.to_string())).collect();
         causes.dedup();
         causes.remove(0);
         if json {

@@ -9,3 +9,48 @@ pub fn quote(text: &str) -> String {
     }
     format!("{short:?}")
 }
+
+/// A message as a terminal may show it: control characters and those that turn the direction of text are escaped, newlines and
+/// tabs stay, and one that is very long is cut.
+pub fn shown(message: &str) -> String {
+    const LONGEST: usize = 16_000;
+    let mut safe = escaped(message.chars().take(LONGEST), |c| c == '\n' || c == '\t');
+    if let Some((cut, _)) = message.char_indices().nth(LONGEST) {
+        safe += &format!("… ({} bytes more)", message.len() - cut);
+    }
+    safe
+}
+
+/// The same for a name or a fact, which stays on one line.
+pub fn one_line(text: &str) -> String {
+    escaped(shown(text).chars(), |_| false)
+}
+
+fn escaped(text: impl Iterator<Item = char>, keep: fn(char) -> bool) -> String {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut safe = String::new();
+    for c in text {
+        match (c.is_control() && !keep(c)) || turns(c) {
+            true => safe.extend(c.escape_default()),
+            false => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_shown_can_steer_the_terminal() {
+        assert_eq!(shown("two\nlines \u{1b}[31m"), "two\nlines \\u{1b}[31m");
+        assert_eq!(one_line("a\nb\u{202e}c\u{7}é"), "a\\nb\\u{202e}c\\u{7}é");
+    }
+
+    #[test]
+    fn a_long_message_is_cut() {
+        let cut = shown(&"é".repeat(20_000));
+        assert!(cut.len() < 33_000 && cut.ends_with("… (8000 bytes more)"), "{}", cut.len());
+    }
+}

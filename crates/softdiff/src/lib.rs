@@ -86,7 +86,7 @@ pub use softdiff_engine as engine;
 
 // What the program and the tests need besides.
 #[doc(hidden)]
-pub use softdiff_data::archive;
+pub use softdiff_data::{archive, quote};
 #[doc(hidden)]
 pub use softdiff_diffusion::{linalg, spectrum};
 #[doc(hidden)]

@@ -75,6 +75,12 @@ impl Hint for CheckpointError {
             Self::Field { field: "schedule_hash", .. } => {
                 "the schedule changed since: restore schedule.json, or start a new run folder".into()
             }
+            Self::Field { field: "prior_hash", .. } => {
+                "the prior changed since: restore prior.safetensors, or start a new run folder".into()
+            }
+            Self::Field { field: "spectrum_hash", .. } => {
+                "the spectrum changed since: restore spectrum.safetensors, or start a new run folder".into()
+            }
             Self::AllDamaged { .. } => {
                 "restore one from a copy, or move the folder away to train from the beginning".into()
             }

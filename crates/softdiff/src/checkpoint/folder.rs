@@ -7,7 +7,7 @@ use super::tensors;
 use crate::run::fs::{Fs, read_up_to};
 use softdiff_engine::optim::AdamConfig;
 use softdiff_engine::{HintedMessage, Params};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl StoredCheckpoint {
         Ok(())
     }
 
-    /// Refuses a checkpoint of another recipe or schedule; another build may go on with it.
+    /// Refuses a checkpoint of another recipe, schedule, prior or spectrum; another build may go on with it.
     pub fn check_belongs_to(&self, run: &Identity) -> Result<()> {
         let own = &self.manifest.identity;
         if own.config_hash != run.config_hash {
@@ -99,6 +99,13 @@ impl StoredCheckpoint {
         }
         if own.schedule_hash != run.schedule_hash {
             return Err(field(&self.path, MANIFEST, "schedule_hash", &run.schedule_hash, &own.schedule_hash));
+        }
+        // Earlier versions recorded neither.
+        if !own.prior_hash.is_empty() && own.prior_hash != run.prior_hash {
+            return Err(field(&self.path, MANIFEST, "prior_hash", &run.prior_hash, &own.prior_hash));
+        }
+        if !own.prior_hash.is_empty() && own.spectrum_hash != run.spectrum_hash {
+            return Err(field(&self.path, MANIFEST, "spectrum_hash", &run.spectrum_hash, &own.spectrum_hash));
         }
         Ok(())
     }

@@ -21,6 +21,12 @@ pub struct Identity {
     pub config_hash: String,
     /// Hash of `schedule.json`.
     pub schedule_hash: String,
+    /// Hash of `prior.safetensors`; empty in checkpoints of versions that did not record it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prior_hash: String,
+    /// Hash of `spectrum.safetensors`; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spectrum_hash: String,
     /// The program that wrote it: version and target.
     pub build: String,
 }
@@ -28,9 +34,18 @@ pub struct Identity {
 impl Identity {
     /// For a run with this resolved recipe and this schedule, written by this build.
     pub fn of(config: &[u8], schedule: &[u8]) -> Identity {
-        let hash = |bytes| blake3::hash(bytes).to_hex().to_string();
-        Identity { config_hash: hash(config), schedule_hash: hash(schedule), build: crate::run::build() }
+        let (config_hash, schedule_hash) = (hash(config), hash(schedule));
+        Identity { config_hash, schedule_hash, build: crate::run::build(), ..Identity::default() }
     }
+
+    /// With this prior, and this spectrum where there is one, as their files have them.
+    pub fn with_measurements(self, prior: &[u8], spectrum: Option<&[u8]>) -> Identity {
+        Identity { prior_hash: hash(prior), spectrum_hash: spectrum.map_or(String::new(), hash), ..self }
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
 }
 
 /// A file of a checkpoint.

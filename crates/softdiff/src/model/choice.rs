@@ -16,7 +16,7 @@ pub enum CheckpointChoice {
     Usual,
     /// The best by the recipe's `checkpoint.metric`.
     Best,
-    /// The newest that is whole.
+    /// The newest.
     Last,
     /// The one after so many steps.
     Step(u64),
@@ -93,7 +93,11 @@ pub(super) fn find(
             None => {}
         }
     }
-    let newest = all.newest_valid()?.newest.ok_or_else(none)?;
+    let found = all.newest_valid()?;
+    let newest = found.newest.ok_or_else(none)?;
     let step = newest.manifest().step;
+    if let Some(damaged) = found.skipped.into_iter().next() {
+        return Err(ModelError::NewestDamaged { problem: damaged.reason, whole: step });
+    }
     Ok((newest, Chosen::Last { step }))
 }

@@ -14,6 +14,7 @@ use crate::run::{RunError, RunFolder};
 use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::spectrum::SpectrumError;
+use crate::train::of_run;
 use softdiff_engine::Hint;
 use softdiff_engine::Params;
 use std::borrow::Cow;
@@ -70,6 +71,14 @@ pub enum ModelError {
     /// Imported weights of a network that is conditioned on the index of a noise level, without the noise levels.
     #[error("{}: its network is conditioned on the index of a noise level, and the file has no noise levels", .0.display())]
     NoNoiseLevels(PathBuf),
+    /// The newest checkpoint of a run is damaged.
+    #[error("{problem}")]
+    NewestDamaged {
+        /// What is wrong with it.
+        problem: CheckpointError,
+        /// The newest that is whole.
+        whole: u64,
+    },
     /// A run without checkpoints.
     #[error("{} has no checkpoint yet", .0.display())]
     NoCheckpoint(PathBuf),
@@ -171,6 +180,9 @@ impl Hint for ModelError {
             ModelError::NoModel(..) => "give a run's folder, one of its checkpoints, or an exported model".into(),
             ModelError::Imported { .. } => "give a run's folder, an exported model, or what softdiff import wrote".into(),
             ModelError::NoNoiseLevels(..) => "import the checkpoint again (softdiff import)".into(),
+            ModelError::NewestDamaged { whole, .. } => {
+                format!("restore it from a copy, or give --checkpoint {whole}, the newest that is whole").into()
+            }
             ModelError::NoCheckpoint(..) => "let it train up to one (checkpoint.every)".into(),
             ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
@@ -214,6 +226,7 @@ impl Model {
         let recipe = Recipe::saved(&folder.config(), &[])?;
         let prior = folder.read_prior()?;
         let schedule = folder.read_schedule()?;
+        let spectrum = folder.read_spectrum()?;
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
         let template = Params::<f32>::zeros(&network.graph(1)?.0);
@@ -236,6 +249,7 @@ impl Model {
                 Weights::Ema(decay) => Some(decay),
                 Weights::Raw | Weights::PostHoc(_) => None,
             };
+            stored.check_belongs_to(&of_run(&recipe, "", schedule.as_ref(), &prior, spectrum.as_ref()))?;
             let step = stored.manifest().step;
             let params = match weights {
                 Weights::PostHoc(width) => post_hoc_average(&folder, &recipe.train.ema, step, &template, width)?,
@@ -243,7 +257,6 @@ impl Model {
             };
             (params, step, Some(chosen))
         };
-        let spectrum = folder.read_spectrum()?;
         let prediction = recipe.prediction(&path, spectrum.as_ref())?;
         let name = recipe.name.clone();
         let condition = Condition::Time;

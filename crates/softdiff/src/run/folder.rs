@@ -95,6 +95,16 @@ impl RunFolder {
         publish(self.fs.as_ref(), path, bytes).doing("write", path)
     }
 
+    /// Which images the run learns from.
+    pub fn data(&self) -> PathBuf {
+        self.root.join("data.json")
+    }
+
+    /// The recipe that an unfinished preparation is of.
+    pub fn preparation(&self) -> PathBuf {
+        self.root.join("preparation.toml")
+    }
+
     /// Reads the distribution of x_1.
     pub fn read_prior(&self) -> std::result::Result<Prior, PriorError> {
         let path = self.prior();

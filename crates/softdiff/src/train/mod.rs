@@ -26,6 +26,7 @@ mod watcher;
 pub use error::TrainError;
 pub(crate) use from::{Cooldown, Unlike};
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
+pub(crate) use prepare::of_run;
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};
 pub use score::{ScoreError, Scorer, SelectionCost};
 pub use spec::{Preview, RunSpec, RunStore, StartFrom};

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use softdiff::data::{Crop, Exif, Skipped, Source, Survey, Transform};
 use softdiff::image::grid;
+use softdiff::quote::one_line;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -95,7 +96,7 @@ fn as_json(source: &Source, survey: &Survey) -> Value {
 }
 
 fn write_text(out: &mut impl Write, source: &Source, survey: &Survey) -> io::Result<()> {
-    let mut fact = |name: &str, fact: String| writeln!(out, "{name:<12}{fact}");
+    let mut fact = |name: &str, fact: String| writeln!(out, "{name:<12}{}", one_line(&fact));
     fact("source", format!("{}: {}", source.path().display(), source.format()))?;
     fact("images", survey.listed.to_string())?;
     if source.ignored() > 0 {

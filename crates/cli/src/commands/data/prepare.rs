@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::data::{Crop, Dataset, Exif, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
 use softdiff::image::MAX_SIDE;
+use softdiff::quote::one_line;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -101,7 +102,7 @@ impl Prepare {
         let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
         drop(progress);
         for skipped in dataset.skipped() {
-            eprintln!("skipped: {skipped}");
+            eprintln!("skipped: {}", one_line(&skipped.to_string()));
         }
         let Transform { crop, size, .. } = options.transform;
         let origin = json!({

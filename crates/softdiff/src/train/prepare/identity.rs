@@ -2,14 +2,19 @@
 
 use super::super::RunStore;
 use super::PrepareError;
+use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::Dataset;
 use crate::image::Quantise;
 use crate::path::Path;
+use crate::prior::Prior;
 use crate::recipe::Recipe;
-use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
+use crate::run::{RunError, RunFolder};
+use crate::schedule::Schedule;
+use crate::spectrum::Spectrum;
 use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
 use std::path::Path as FilePath;
 
 /// `data.json`: which images a run learns from.
@@ -36,6 +41,44 @@ pub(super) fn lasting(recipe: &Recipe) -> String {
     // others say what was so before.
     let absent = |line: &&str| !line.starts_with("exif = ") && !["start = 0.0", "centred = false"].contains(line);
     text.lines().filter(absent).map(|line| format!("{line}\n")).collect()
+}
+
+/// What the checkpoints of a run belong to; `custom` describes what the recipe does not.
+pub(crate) fn of_run(
+    recipe: &Recipe,
+    custom: &str,
+    schedule: Option<&Schedule>,
+    prior: &Prior,
+    spectrum: Option<&Spectrum>,
+) -> Identity {
+    let knots = schedule.map_or(String::new(), Schedule::to_json);
+    let prior = prior.to_bytes().expect("a prior in memory can always be written");
+    let spectrum = spectrum.map(|spectrum| spectrum.to_bytes().expect("a spectrum in memory can always be written"));
+    let identity = Identity::of((lasting(recipe) + custom).as_bytes(), knots.as_bytes());
+    identity.with_measurements(&prior, spectrum.as_deref())
+}
+
+/// Removes what an interrupted preparation with another recipe has left: it would be taken for this one's.
+pub(super) fn start_over_if_another(recipe: &Recipe, custom: &str, store: RunStore) -> Result<(), PrepareError> {
+    let (folder, fs) = (store.folder, store.folder.fs());
+    let begun = folder.config().exists() || fs.list(&folder.checkpoints()).is_ok_and(|names| !names.is_empty());
+    if begun {
+        return Ok(());
+    }
+    let text = lasting(recipe) + custom;
+    let note = folder.preparation();
+    if read_up_to(fs.as_ref(), &note, LONGEST).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        return Ok(());
+    }
+    for file in [folder.schedule(), folder.prior(), folder.spectrum(), folder.data()] {
+        match fs.remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(RunError::Io { action: "remove", path: file, source: error }.into());
+            }
+            _ => {}
+        }
+    }
+    Ok(store.publish(&note, text.as_bytes())?)
 }
 
 /// A path that no recipe describes, in words.
@@ -69,7 +112,7 @@ pub(super) fn check_data(
     let name = FilePath::new(&recipe.data.source).file_name().unwrap_or_default().to_string_lossy();
     let hash = dataset.hash().to_string();
     let note = DataNote { source: name.into_owned(), images: dataset.len(), shape, hash };
-    let file = store.folder.root().join("data.json");
+    let file = store.folder.data();
     if let Ok(bytes) = read_up_to(store.folder.fs().as_ref(), &file, LONGEST) {
         return match serde_json::from_slice::<DataNote>(&bytes) {
             Ok(before) if before.hash == note.hash || before.hash == dataset.old_hash() => Ok(()),

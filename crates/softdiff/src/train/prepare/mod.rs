@@ -17,6 +17,7 @@ use crate::prior::Prior;
 use crate::recipe::{PriorSection, Recipe, TimeCondition};
 use crate::sampler::{SamplerError, by_name};
 use crate::schedule::Schedule;
+pub(crate) use identity::of_run;
 use measurements::DataMeasurements;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -104,14 +105,14 @@ impl PreparedRun {
             Some(network) => network,
             None => Arc::new(recipe.network(shape)?),
         };
+        let described = custom.path.as_ref().map_or(String::new(), identity::described);
         if let Some(store) = store {
+            identity::start_over_if_another(&recipe, &described, store)?;
             identity::check_data(&recipe, &dataset, shape, store)?;
         }
         let measured = DataMeasurements { recipe: &recipe, dataset: &dataset, shape, store };
-        let mut hashed = identity::lasting(&recipe);
         let (path, schedule, usual) = match custom.path {
             Some(path) => {
-                hashed += &identity::described(&path);
                 let usual = usual_prior(&path, dataset.len())?;
                 (path, None, usual)
             }
@@ -129,17 +130,20 @@ impl PreparedRun {
             Weight::Balanced => Some(measured.expected_loss(&path)?),
             _ => None,
         };
-        let prediction = match (custom.prediction, recipe.objective.precondition) {
-            (Some(prediction), _) => prediction,
-            (None, Precondition::Wiener) => recipe.prediction(&path, Some(&measured.spectrum()?))?,
-            (None, Precondition::None) => recipe.prediction(&path, None)?,
+        let spectrum = match (&custom.prediction, recipe.objective.precondition) {
+            (None, Precondition::Wiener) => Some(measured.spectrum()?),
+            _ => None,
+        };
+        let prediction = match custom.prediction {
+            Some(prediction) => prediction,
+            None => recipe.prediction(&path, spectrum.as_ref())?,
         };
         // A folder with this file can be opened as a model.
         if let Some(store) = store.filter(|_| is_described) {
             store.publish(&store.folder.config(), recipe.to_toml().as_bytes())?;
+            let _ = store.folder.fs().remove_file(&store.folder.preparation());
         }
-        let knots = schedule.as_ref().map_or(String::new(), Schedule::to_json);
-        let identity = Identity::of(hashed.as_bytes(), knots.as_bytes());
+        let identity = identity::of_run(&recipe, &described, schedule.as_ref(), &prior, spectrum.as_ref());
         let objective = custom.objective.unwrap_or_else(|| Arc::new(recipe.objective));
         let path = Arc::new(path);
         Ok(PreparedRun {
