@@ -79,6 +79,7 @@ impl ImageSet {
 
 /// What generated images are measured against.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // There is one of them in an evaluation.
 pub enum Reference {
     /// Images.
     Images(ImageSet),
