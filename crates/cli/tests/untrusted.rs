@@ -1,0 +1,154 @@
+//! Folders from someone else: nothing outside them is touched, nothing blocks, and damage is said, never sampled from.
+#![cfg(unix)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Scratch, command, done, softdiff, text, tiny, tiny_run};
+
+/// Longest that a refusal may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn copy(from: &str, to: &str) {
+    assert!(Command::new("cp").args(["-r", from, to]).status().unwrap().success());
+}
+
+/// Whether the command fails by itself in time, and what it said.
+fn refused(arguments: &[&str]) -> String {
+    let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{arguments:?} did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stderr).to_string()
+}
+
+#[test]
+fn no_file_outside_a_run_is_written_through_a_link_in_it() {
+    let scratch = Scratch::new("untrusted-links");
+    let run = tiny_run(&scratch);
+    let precious = scratch.path("precious");
+    let names = ["events.jsonl", "run.lock", "config.toml.tmp", "env.json.tmp", "checkpoints/latest.tmp"];
+    for (number, name) in names.into_iter().enumerate() {
+        let other = scratch.path(&format!("linked-{number}"));
+        copy(&run, &other);
+        fs::write(&precious, "precious").unwrap();
+        let link = Path::new(&other).join(name);
+        let _ = fs::remove_file(&link);
+        symlink(&precious, &link).unwrap();
+        softdiff(&tiny(&other, &["--set=train.steps=9"]));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious", "{name}");
+    }
+}
+
+#[test]
+fn pipes_devices_links_and_endless_files_are_refused_at_once() {
+    let scratch = Scratch::new("untrusted-special");
+    let run = tiny_run(&scratch);
+    let newest = "checkpoints/step-000000008";
+    let files = [
+        "config.toml",
+        "schedule.json",
+        "prior.safetensors",
+        &format!("{newest}/manifest.json"),
+        &format!("{newest}/ema-0.9.safetensors"),
+    ];
+    let out = scratch.path("out.png");
+    for (number, name) in files.iter().enumerate() {
+        for kind in ["pipe", "device", "link", "sparse"] {
+            let other = scratch.path(&format!("special-{number}-{kind}"));
+            copy(&run, &other);
+            let path = Path::new(&other).join(name);
+            let content = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            match kind {
+                "pipe" => assert!(Command::new("mkfifo").arg(&path).status().unwrap().success()),
+                "device" => symlink("/dev/zero", &path).unwrap(),
+                "link" => {
+                    let elsewhere = scratch.path(&format!("elsewhere-{number}"));
+                    fs::write(&elsewhere, content).unwrap();
+                    symlink(&elsewhere, &path).unwrap();
+                }
+                _ => fs::File::create(&path).unwrap().set_len(20 << 30).unwrap(),
+            }
+            let said = refused(&["sample", &other, "--out", &out, "--device=cpu", "--checkpoint=last"]);
+            assert!(
+                said.contains(Path::new(name).file_name().unwrap().to_str().unwrap()) || said.contains("no model"),
+                "{name} {kind}: {said}"
+            );
+            fs::remove_dir_all(&other).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_is_an_error_that_names_an_older_one() {
+    let scratch = Scratch::new("untrusted-damaged");
+    let run = tiny_run(&scratch);
+    let weights = format!("{run}/checkpoints/step-000000008/ema-0.9.safetensors");
+    let length = fs::metadata(&weights).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&weights).unwrap().set_len(length - 1).unwrap();
+    let out = scratch.path("out.png");
+    let sample = ["sample", &run, "--out", &out, "--device=cpu", "--seeds=0..2"];
+    let said = refused(&sample);
+    assert!(said.contains("ema-0.9.safetensors is damaged") && said.contains("--checkpoint 4"), "{said}");
+    done(&[&sample[..], &["--checkpoint=4"]].concat());
+}
+
+#[test]
+fn a_changed_prior_schedule_or_recipe_is_noticed_before_anything_is_sampled() {
+    let scratch = Scratch::new("untrusted-changed");
+    let run = tiny_run(&scratch);
+    let out = scratch.path("out.png");
+    let sample = |run: &str| refused(&["sample", run, "--out", &out, "--device=cpu", "--seeds=0..2"]);
+    let changed = |name: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>| {
+        let other = scratch.path(&format!("changed-{name}"));
+        copy(&run, &other);
+        let path = Path::new(&other).join(name);
+        fs::write(&path, change(fs::read(&path).unwrap())).unwrap();
+        other
+    };
+    // One bit of the last number.
+    let prior = changed("prior.safetensors", &|mut bytes| {
+        let last = bytes.len() - 8;
+        bytes[last] ^= 1;
+        bytes
+    });
+    assert!(sample(&prior).contains("prior_hash"));
+    let replace = |from: &'static str, to: &'static str| {
+        move |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.contains(from), "{text}");
+            text.replace(from, to).into_bytes()
+        }
+    };
+    let recipe = changed("config.toml", &replace("sampler = \"heun\"", "sampler = \"ddim\""));
+    assert!(sample(&recipe).contains("config_hash"));
+    let schedule = changed("schedule.json", &replace("\"seed\": 0", "\"seed\": 1"));
+    assert!(sample(&schedule).contains("schedule_hash"));
+}
+
+#[test]
+fn an_interrupted_preparation_is_not_taken_over_by_another_recipe() {
+    let scratch = Scratch::new("untrusted-preparation");
+    let run = scratch.path("run");
+    done(&tiny(&run, &["--set=train.steps=1"]));
+    // As if killed before the recipe was written: the measurements are there, and no checkpoint.
+    fs::remove_file(format!("{run}/config.toml")).unwrap();
+    fs::remove_dir_all(format!("{run}/checkpoints")).unwrap();
+    done(&tiny(&run, &["--set=train.steps=1", "--set=schedule.knots=6"]));
+    let schedule: serde_json::Value =
+        serde_json::from_slice(&fs::read(format!("{run}/schedule.json")).unwrap()).unwrap();
+    assert_eq!(schedule["knots"].as_array().unwrap().len(), 6);
+    assert!(!Path::new(&run).join("preparation.toml").exists());
+}
