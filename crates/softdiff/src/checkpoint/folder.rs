@@ -46,6 +46,10 @@ impl StoredCheckpoint {
     /// Reads the manifest of the checkpoint in `path`, which must be of step `step`.
     pub(super) fn open(fs: Arc<dyn Fs>, path: PathBuf, step: u64) -> Result<StoredCheckpoint> {
         let file = path.join(MANIFEST);
+        if path.is_symlink() {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a run may not have");
+            return Err(CheckpointError::Io { action: "open", path, source });
+        }
         let bytes = match read_up_to(fs.as_ref(), &file, LONGEST) {
             Ok(bytes) => bytes,
             Err(error) => return Err(unreadable(&path, MANIFEST, error)),

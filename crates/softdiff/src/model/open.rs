@@ -75,6 +75,7 @@ pub enum ModelError {
     #[error("{problem}")]
     NewestDamaged {
         /// What is wrong with it.
+        #[source]
         problem: CheckpointError,
         /// The newest that is whole.
         whole: u64,
@@ -223,6 +224,7 @@ impl Model {
         if !folder.config().is_file() {
             return Err(ModelError::NoModel(place.into()));
         }
+        folder.refuse_links()?;
         let recipe = Recipe::saved(&folder.config(), &[])?;
         let prior = folder.read_prior()?;
         let schedule = folder.read_schedule()?;

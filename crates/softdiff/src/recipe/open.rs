@@ -4,21 +4,23 @@ use super::document::Document;
 use super::reader::{Problems, Reader};
 use super::{BUILTIN, MAX_BYTES, Recipe, RecipeError};
 use softdiff_engine::regular_file;
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 impl Recipe {
     /// Reads a file.
     pub fn read(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
         let origin = path.display().to_string();
-        Recipe::parse(&read_text(path)?, &origin, sets)
+        Recipe::parse(&read_text(path, regular_file::open(path))?, &origin, sets)
     }
 
     /// Reads the `config.toml` of a run or model. Where an earlier version wrote it without a key that has been added since,
     /// it keeps the meaning it had: "simultaneous" without `start` begins its corruption at 0, "vp" and "sub-vp" without
     /// `centred` are not centred, and images are not turned by an EXIF orientation where `exif` is absent.
     pub fn saved(path: &Path, sets: &[String]) -> Result<Recipe, RecipeError> {
-        Recipe::parse_saved(&read_text(path)?, &path.display().to_string(), sets)
+        let file = regular_file::open_unlinked(File::options().read(true), path);
+        Recipe::parse_saved(&read_text(path, file)?, &path.display().to_string(), sets)
     }
 
     /// The same for a text.
@@ -60,12 +62,11 @@ impl Recipe {
 }
 
 /// The text of a recipe file of bearable size.
-fn read_text(path: &Path) -> Result<String, RecipeError> {
+fn read_text(path: &Path, file: io::Result<File>) -> Result<String, RecipeError> {
     let fail = |message: String, hint: &str| RecipeError::whole(&path.display().to_string(), message, hint);
-    let unreadable =
-        |error: std::io::Error| fail(error.to_string(), "give a recipe file, or the name of a built-in one");
+    let unreadable = |error: io::Error| fail(error.to_string(), "give a recipe file, or the name of a built-in one");
     let mut bytes = Vec::new();
-    let file = regular_file::open(path).map_err(unreadable)?;
+    let file = file.map_err(unreadable)?;
     // One byte more than allowed: then the parser refuses it.
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|_| fail("this is no text in UTF-8".to_owned(), "is this a recipe?"))

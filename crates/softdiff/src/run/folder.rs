@@ -9,6 +9,7 @@ use super::session::RunSession;
 use crate::prior::{LARGEST_PRIOR, Prior, PriorError};
 use crate::schedule::{LARGEST_SCHEDULE, Schedule, ScheduleError};
 use crate::spectrum::{LARGEST_SPECTRUM, SPECTRUM_FILE, Spectrum, SpectrumError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,8 +34,21 @@ impl RunFolder {
         RunFolder { fs, root: root.into() }
     }
 
+    /// Refuses a run that has a symbolic link where it has a folder: what it leads to is not the run's.
+    pub fn refuse_links(&self) -> Result<()> {
+        for folder in [self.checkpoints(), self.samples(), self.evaluations()] {
+            if folder.is_symlink() {
+                let source =
+                    std::io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link, which a run may not have");
+                return Err(source).doing("open", &folder);
+            }
+        }
+        Ok(())
+    }
+
     /// Makes what is missing and takes the run's lock.
     pub fn lock(&self) -> Result<RunLock> {
+        self.refuse_links()?;
         for folder in [self.root.clone(), self.checkpoints(), self.samples()] {
             self.fs.create_folder(&folder).doing("make", &folder)?;
         }
