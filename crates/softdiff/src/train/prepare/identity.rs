@@ -71,14 +71,23 @@ pub(super) fn start_over_if_another(recipe: &Recipe, custom: &str, store: RunSto
         return Ok(());
     }
     for file in [folder.schedule(), folder.prior(), folder.spectrum(), folder.data()] {
-        match fs.remove_file(&file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(RunError::Io { action: "remove", path: file, source: error }.into());
-            }
-            _ => {}
-        }
+        remove(store, &file)?;
     }
     Ok(store.publish(&note, text.as_bytes())?)
+}
+
+/// The preparation is complete: the recipe's file says so.
+pub(super) fn finish(store: RunStore) -> Result<(), PrepareError> {
+    remove(store, &store.folder.preparation())
+}
+
+fn remove(store: RunStore, file: &FilePath) -> Result<(), PrepareError> {
+    match store.folder.fs().remove_file(file) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(RunError::Io { action: "remove", path: file.into(), source }.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A path that no recipe describes, in words.

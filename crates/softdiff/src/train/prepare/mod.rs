@@ -141,7 +141,7 @@ impl PreparedRun {
         // A folder with this file can be opened as a model.
         if let Some(store) = store.filter(|_| is_described) {
             store.publish(&store.folder.config(), recipe.to_toml().as_bytes())?;
-            let _ = store.folder.fs().remove_file(&store.folder.preparation());
+            identity::finish(store)?;
         }
         let identity = identity::of_run(&recipe, &described, schedule.as_ref(), &prior, spectrum.as_ref());
         let objective = custom.objective.unwrap_or_else(|| Arc::new(recipe.objective));
