@@ -40,7 +40,7 @@ fn inspect_shows_sizes_classes_duplicates_and_broken_files() {
     let run = softdiff(&["data", "inspect", root.to_str().unwrap(), "--grid", grid.to_str().unwrap()]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let expected = format!(
-        "source      {}: folder of pictures
+        "source      {}: folder of images
 images      5
 sizes       6 x 4
 colours     RGB
@@ -113,9 +113,7 @@ fn a_bad_picture_stops_prepare_and_is_named() {
     assert_eq!(text(&run.stderr), expected);
     assert!(!out.exists());
     let skipping = softdiff(&[&arguments[..], &["--on-bad", "skip"]].concat());
-    assert!(
-        text(&skipping.stderr).starts_with("error: 1 of 5 pictures are bad, more than 1 %:\n  bee/broken.png: PNG")
-    );
+    assert!(text(&skipping.stderr).starts_with("error: 1 of 5 images are bad, more than 1 %:\n  bee/broken.png: PNG"));
 }
 
 #[test]
@@ -218,4 +216,18 @@ fn orientation_is_applied_unless_ignored() {
         let facts: Value = serde_json::from_slice(&run.stdout).unwrap();
         assert_eq!((facts["width"].as_u64(), facts["height"].as_u64()), (Some(size.0), Some(size.1)), "{facts}");
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn names_from_files_cannot_steer_the_terminal() {
+    let root = folder("names");
+    let (folder, out) = (root.to_str().unwrap(), root.join("out.npz"));
+    fs::write(format!("{folder}/a\u{1b}]0;title\u{7}\n\u{202e}.png"), "no image").unwrap();
+    let inspected = softdiff(&["data", "inspect", folder]);
+    let prepared = softdiff(&["data", "prepare", folder, "--out", out.to_str().unwrap()]);
+    for said in [&inspected.stdout, &inspected.stderr, &prepared.stderr] {
+        assert!(!text(said).contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", text(said));
+    }
+    assert!(text(&inspected.stdout).contains("\\u{1b}]0;title\\u{7}\\n\\u{202e}.png"), "{}", text(&inspected.stdout));
 }

@@ -78,7 +78,7 @@ fn bad_input_is_named_with_a_remedy() {
         ),
         (
             [&["eval", "embedded:fashion-mnist", "--limit", "9"][..], &against, &pixels].concat(),
-            "pictures of 28 x 28 x 1 cannot be compared with pictures of 32 x 32 x 3",
+            "images of 28 x 28 x 1 cannot be compared with images of 32 x 32 x 3",
             "give --size",
         ),
         ([&["eval", "no/such/folder"][..], &against, &pixels].concat(), "cannot read", "check the path"),
@@ -89,7 +89,7 @@ fn bad_input_is_named_with_a_remedy() {
         ),
         (
             [&["eval", &pictures, "--against-limit", "1", "--metrics", "memorisation"][..], &against].concat(),
-            "of 1 pictures cannot be computed",
+            "of 1 images cannot be computed",
             "give at least 2",
         ),
         (vec!["eval", "compare", "a.json", "b.json"], "cannot read a.json", "check the path"),
@@ -127,7 +127,7 @@ fn pictures_that_are_all_equal_are_measured_with_a_warning() {
     let black = folder.path().join("black").to_str().unwrap().to_string();
     let run = softdiff(&["eval", &black, "--against", &pictures(), "--metrics", "sliced-wasserstein", "--json"]);
     let result: Value = serde_json::from_slice(&run.stdout).unwrap();
-    assert_eq!(result["warnings"], serde_json::json!(["all generated pictures are equal"]), "{}", text(&run.stderr));
+    assert_eq!(result["warnings"], serde_json::json!(["all generated images are equal"]), "{}", text(&run.stderr));
     assert!(result["results"]["sliced_wasserstein"]["value"].as_f64().unwrap() > 0.1);
 }
 
@@ -159,7 +159,7 @@ fn fid_with_the_network_is_that_of_the_saved_statistics() {
     let (_, said) = run(statistics, &["--preset", "tensorflow"]);
     assert!(said.contains("were made with preset pytorch-fid, not tensorflow"), "{said}");
     let (_, said) = run(&pictures, &["--limit", "1"]);
-    assert!(said.contains("of 1 pictures cannot be computed") && said.contains("hint: give at least 2"), "{said}");
+    assert!(said.contains("of 1 images cannot be computed") && said.contains("hint: give at least 2"), "{said}");
 }
 
 #[test]

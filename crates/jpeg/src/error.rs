@@ -1,4 +1,4 @@
-//! Why a picture was refused.
+//! Why an image was refused.
 
 use std::fmt;
 

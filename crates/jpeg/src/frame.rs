@@ -67,7 +67,7 @@ pub fn read_restart_interval(body: &[u8]) -> Result<usize, JpegError> {
     Ok(u16::from_be_bytes(*body.first_chunk::<2>().ok_or_else(cut)?).into())
 }
 
-/// One colour component of the picture.
+/// One colour component of the image.
 pub struct JpegComponent {
     pub id: u8,
     pub h: usize,
@@ -81,9 +81,9 @@ pub struct JpegComponent {
     pub blocks_high: usize,
     /// The table in force when the component's first scan began.
     pub quantization: Option<[u16; 64]>,
-    /// Samples, of sequential pictures; made by the first scan.
+    /// Samples, of sequential images; made by the first scan.
     pub samples: Vec<u8>,
-    /// Coefficients in natural order, of progressive pictures.
+    /// Coefficients in natural order, of progressive images.
     pub coefficients: Vec<[i16; 64]>,
     /// Whether a scan (of DC) has covered it.
     pub seen: bool,
@@ -173,7 +173,7 @@ impl JpegFrame {
         self.components.iter().all(|component| component.seen)
     }
 
-    /// The samples of all components; transforms the coefficients of a progressive picture.
+    /// The samples of all components; transforms the coefficients of a progressive image.
     pub fn into_planes(self) -> Result<Planes, JpegError> {
         let JpegFrame { width, height, h_max, v_max, .. } = self;
         let planes = self.components.into_iter().map(|mut component| {
@@ -219,7 +219,7 @@ impl JpegComponent {
         let stride = self.blocks_wide * 8;
         let start = number / self.blocks_wide * 8 * stride + number % self.blocks_wide * 8;
         let (Some(quantization), Some(samples)) = (&self.quantization, self.samples.get_mut(start..)) else {
-            return Err(damaged("a block outside the picture"));
+            return Err(damaged("a block outside the image"));
         };
         idct::islow(block, quantization, samples, stride);
         Ok(())

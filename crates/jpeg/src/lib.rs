@@ -32,10 +32,10 @@ use frame::{JpegFrame, JpegSegment};
 use huffman::HuffmanTable;
 use scan::Scan;
 
-/// A few bytes of a progressive scan can cost a pass over the whole picture; real files have some 10 scans.
+/// A few bytes of a progressive scan can cost a pass over the whole image; real files have some 10 scans.
 const MAX_SCANS: usize = 128;
 
-/// A decoded picture: 8 bits a sample, rows from the top, channels together.
+/// A decoded image: 8 bits a sample, rows from the top, channels together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JpegImage {
     /// Pixels in a row.
@@ -97,15 +97,15 @@ pub fn decode(bytes: &[u8], limits: JpegLimits) -> Result<JpegImage, JpegError> 
             0xC4 => huffman::read_tables(segment.body, &mut tables.dc, &mut tables.ac)?,
             0xC0..=0xC2 if frame.is_some() => return Err(damaged("two frame headers")),
             0xC0..=0xC2 => frame = Some(JpegFrame::read(segment.body, segment.marker == 0xC2, bytes, limits)?),
-            0xC3 | 0xC5..=0xC7 | 0xCB | 0xCD..=0xCF => return Err(unsupported("a lossless or hierarchical picture")),
+            0xC3 | 0xC5..=0xC7 | 0xCB | 0xCD..=0xCF => return Err(unsupported("a lossless or hierarchical image")),
             0xC9 | 0xCA | 0xCC => return Err(unsupported("arithmetic coding")),
             0xDD => tables.restart_interval = frame::read_restart_interval(segment.body)?,
-            0xDC => return Err(unsupported("a height given after the picture (DNL)")),
+            0xDC => return Err(unsupported("a height given after the image (DNL)")),
             0xDA => {
                 let frame = frame.as_mut().ok_or_else(|| damaged("a scan before the frame header"))?;
                 scans += 1;
                 if scans > MAX_SCANS {
-                    return Err(unsupported("a picture of more than 128 scans"));
+                    return Err(unsupported("an image of more than 128 scans"));
                 }
                 let scan = Scan::read(segment.body, frame)?;
                 let mut bits = Bits::new(bytes, at);

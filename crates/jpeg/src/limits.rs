@@ -10,7 +10,7 @@ const FREE_BYTES: u64 = 64 << 10;
 /// Checked against the frame header, before anything is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JpegLimits {
-    /// The longest side of a picture, in pixels.
+    /// The longest side of an image, in pixels.
     pub max_side: u64,
     /// The most bytes that decoding may ask for at once.
     pub max_bytes: u64,

@@ -126,7 +126,7 @@ impl Scan {
             sequential_ac(ac, &mut block, bits)?;
             return component.transform(number, &block);
         }
-        let block = component.coefficients.get_mut(number).ok_or_else(|| damaged("a block outside the picture"))?;
+        let block = component.coefficients.get_mut(number).ok_or_else(|| damaged("a block outside the image"))?;
         match (self.spectrum.0, self.high) {
             (0, 0) => block[0] = (next_dc(table(&tables.dc, dc)?, prediction, bits)?.wrapping_shl(self.low)) as i16,
             (0, _) => block[0] |= i16::from(bits.bit()?) << self.low,

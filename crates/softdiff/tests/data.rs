@@ -67,7 +67,7 @@ fn a_folder_is_read_in_the_order_of_its_paths() {
     let root = folder("tree");
     write_tree(&root);
     let source = Source::open(&root).unwrap();
-    assert_eq!((source.len(), source.ignored(), source.format()), (4, 1, "folder of pictures"));
+    assert_eq!((source.len(), source.ignored(), source.format()), (4, 1, "folder of images"));
     assert_eq!(source.picture_name(1), "set/ape/deep/er/0.PNG");
     check_tree(&load(&root));
 }
@@ -272,7 +272,7 @@ fn parquet_rows_without_bytes_are_bad_pictures_and_labels_of_minus_one_are_none(
     let source = Source::open(&parquet("nulls.parquet")).unwrap();
     assert_eq!((source.len(), source.label(0)), (12, None));
     let error = source.load(&LoadOptions::default(), &|_, _| {}).unwrap_err().to_string();
-    assert_eq!(error, "nulls.parquet row 7: Parquet: a row without picture bytes");
+    assert_eq!(error, "nulls.parquet row 7: Parquet: a row without image bytes");
 }
 
 #[test]
@@ -317,9 +317,9 @@ fn pictures_are_cropped_resized_and_converted_on_the_way_in() {
     let grey = source.load(&options(Crop::Centre, Some((32, 16)), Some(1)), &|_, _| {}).unwrap();
     assert_eq!((grey.height(), grey.width(), grey.channels()), (16, 32, 1));
     let sizes = source.load(&LoadOptions::default(), &|_, _| {}).unwrap_err();
-    assert_eq!(sizes.to_string(), "the pictures differ in size: a.png is 89 x 109, b.png is 178 x 218");
+    assert_eq!(sizes.to_string(), "the images differ in size: a.png is 89 x 109, b.png is 178 x 218");
     let crop = source.load(&options(Crop::Size(100, 100), None, None), &|_, _| {}).unwrap_err();
-    assert_eq!(crop.to_string(), "a.png: the picture is 89 x 109, and the crop 100x100 does not fit it");
+    assert_eq!(crop.to_string(), "a.png: the image is 89 x 109, and the crop 100x100 does not fit it");
     fs::rename(root.join("b.png"), root.join("0.png")).unwrap();
     let mixed = Source::open(&root).unwrap().load(&options(Crop::Celeba, Some((8, 8)), None), &|_, _| {}).unwrap_err();
     assert_eq!(mixed.to_string(), "0.png is grey, a.png is coloured");
@@ -355,7 +355,7 @@ fn more_than_one_bad_picture_in_a_hundred_stops_and_lists_them() {
     let root = with_bad("too-bad", 197, 2);
     let skip = LoadOptions { on_bad: OnBad::Skip, ..LoadOptions::default() };
     let error = Source::open(&root).unwrap().load(&skip, &|_, _| {}).unwrap_err();
-    let expected = "2 of 199 pictures are bad, more than 1 %:\n  bad0.png: PNG: the file is cut off\n  bad1.png: PNG: the file is cut off";
+    let expected = "2 of 199 images are bad, more than 1 %:\n  bad0.png: PNG: the file is cut off\n  bad1.png: PNG: the file is cut off";
     assert_eq!(error.to_string(), expected);
 }
 

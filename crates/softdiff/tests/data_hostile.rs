@@ -68,7 +68,7 @@ fn a_device_is_not_opened_and_a_folder_without_pictures_says_so() {
     std::fs::write(empty.join("notes.txt"), "x").unwrap();
     let error = Source::open(&empty).err().unwrap().to_string();
     assert!(
-        error.starts_with("there are no pictures in") && error.ends_with("(1 other files were passed over)"),
+        error.starts_with("there are no images in") && error.ends_with("(1 other files were passed over)"),
         "{error}"
     );
     let missing = Source::open(Path::new("no/such/place")).err().unwrap();

@@ -181,3 +181,11 @@ fn the_recipes_of_the_paper_and_of_score_sde_truncate_samples_and_a_run_goes_on_
         assert!(!rounded.to_toml().contains("quantise"), "saved recipes without the key stay as they are");
     }
 }
+
+#[test]
+fn every_one_of_very_many_problems_has_its_line() {
+    let text: String = (0..60_000).map(|i| format!("k{i} = 1\n")).collect();
+    let error = Recipe::parse(&text, "many.toml", &[]).unwrap_err();
+    let lines: Vec<usize> = error.problems.iter().filter_map(|problem| problem.line).collect();
+    assert_eq!(lines, (1..=60_000).collect::<Vec<_>>());
+}

@@ -96,7 +96,7 @@ pub(super) fn explain_opening(error: DataError) -> Failure {
 pub(super) fn explain(error: DataError) -> Failure {
     let hint = match &error {
         DataError::Io { .. } => "check the path and its permissions",
-        DataError::Unknown { found, .. } if found.contains("picture") => "give the folder that holds the images",
+        DataError::Unknown { found, .. } if found.contains("image") => "give the folder that holds the images",
         DataError::Unknown { .. } | DataError::Empty { .. } => "softdiff data --help lists what can be read",
         DataError::UnknownEmbedded { .. } => "there is one: embedded:fashion-mnist",
         DataError::NoSplit { .. } => "leave --split out, or give --split all",

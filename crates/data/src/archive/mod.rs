@@ -10,7 +10,7 @@ pub mod zip;
 
 pub use error::ArchiveError;
 
-/// Bytes out per byte in: above this no honest file of pictures compresses.
+/// Bytes out per byte in: above this no honest file of images compresses.
 pub const MAX_RATIO: u64 = 200;
 /// Up to here the ratio does not matter: a black thumbnail compresses better than any bomb.
 pub const RATIO_FREE_BYTES: u64 = 1 << 20;

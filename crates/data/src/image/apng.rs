@@ -1,14 +1,14 @@
-//! Animated PNG: a PNG whose further pictures stand in chunks that other readers skip (PNG 3rd edition, sections 4.9 and
+//! Animated PNG: a PNG whose further images stand in chunks that other readers skip (PNG 3rd edition, sections 4.9 and
 //! 11.3.7).
 
 use super::Film;
 use super::png::{USUAL, encoder};
 use png::EncodingError;
 
-/// Encodes a film that plays forever; readers without films show its first picture.
+/// Encodes a film that plays forever; readers without films show its first image.
 pub fn encode(film: &Film) -> Vec<u8> {
     let mut file = Vec::new();
-    write(&mut file, film).expect("a film has pictures of one size, and memory can be written to");
+    write(&mut file, film).expect("a film has images of one size, and memory can be written to");
     file
 }
 

@@ -1,34 +1,34 @@
-//! Why a picture was refused.
+//! Why an image was refused.
 
 use crate::quote::quote;
 use std::borrow::Cow;
 use thiserror::Error;
 
-/// A picture that cannot be decoded.
+/// An image that cannot be decoded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum ImageError {
     /// The first bytes are of no known format.
-    #[error("not a PNG, JPEG, WebP, GIF, TIFF, BMP or PNM picture: it begins with {start}")]
+    #[error("not a PNG, JPEG, WebP, GIF, TIFF, BMP or PNM image: it begins with {start}")]
     Unknown { start: String },
     /// A format that exists but is not read.
-    #[error("{format} pictures are not read: convert them to PNG or JPEG")]
+    #[error("{format} images are not read: convert them to PNG or JPEG")]
     Format { format: &'static str },
     /// A rare kind of a known format.
-    #[error("{format}: {what} is not supported: convert the picture to 8-bit PNG or JPEG")]
+    #[error("{format}: {what} is not supported: convert the image to 8-bit PNG or JPEG")]
     Unsupported { format: &'static str, what: Cow<'static, str> },
     /// No pixels.
-    #[error("the picture is {width} x {height}: it has no pixels")]
+    #[error("the image is {width} x {height}: it has no pixels")]
     Empty { width: u64, height: u64 },
     /// Too wide or too high.
-    #[error("the picture is {width} x {height}, more than the limit of {limit} a side")]
+    #[error("the image is {width} x {height}, more than the limit of {limit} a side")]
     Side { width: u64, height: u64, limit: u64 },
     /// Too much memory.
     #[error("decoding needs {bytes} bytes at once, more than the limit of {limit}")]
     Allocation { bytes: u64, limit: u64 },
     /// More pixels than the file can hold.
-    #[error("the picture claims {width} x {height} pixels, more than a file of {file} bytes can hold")]
+    #[error("the image claims {width} x {height} pixels, more than a file of {file} bytes can hold")]
     Claims { width: u64, height: u64, file: u64 },
     /// The file ends too soon.
     #[error("{format}: the file is cut off")]

@@ -1,4 +1,4 @@
-//! The orientation that a camera notes in a picture's EXIF data.
+//! The orientation that a camera notes in an image's EXIF data.
 //!
 //! Only tag 0x0112 of the first directory is looked for. EXIF data that is damaged counts as absent, as in every viewer: the
 //! pixels are still good.
@@ -13,7 +13,7 @@ const SHORT: u16 = 3;
 pub(super) struct Orientation(u8);
 
 impl Orientation {
-    /// The orientation that a picture file notes, if any.
+    /// The orientation that an image file notes, if any.
     pub fn of(bytes: &[u8]) -> Option<Orientation> {
         let tiff = match Format::recognise(bytes)? {
             Format::Jpeg => jpeg(bytes),
@@ -25,7 +25,7 @@ impl Orientation {
         read(tiff).filter(|value| (1..=8).contains(value)).map(|value| Orientation(value as u8))
     }
 
-    /// The picture turned upright.
+    /// The image turned upright.
     pub fn apply(self, picture: Picture) -> Picture {
         let Picture { width, height, channels, pixels } = &picture;
         let (w, h) = (*width, *height);

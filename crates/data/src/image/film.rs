@@ -1,8 +1,8 @@
-//! Films: pictures of one size, one after the other.
+//! Films: images of one size, one after the other.
 
 use super::{Picture, apng, gif};
 
-/// Pictures of one size that are shown for a while each, again and again.
+/// Images of one size that are shown for a while each, again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Film {
     width: usize,
@@ -11,7 +11,7 @@ pub struct Film {
     frames: Vec<Frame>,
 }
 
-/// One picture of a film.
+/// One image of a film.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its samples, as those of a [`Picture`].
@@ -68,7 +68,7 @@ impl Film {
         self.channels
     }
 
-    /// Its pictures.
+    /// Its images.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
@@ -86,7 +86,7 @@ impl Film {
 pub(super) mod tests {
     use super::*;
 
-    /// Three pictures that have something in common with each other and something not.
+    /// Three images that have something in common with each other and something not.
     pub fn example(width: usize, height: usize, channels: usize) -> Film {
         let picture = |number: usize| Picture {
             width,

@@ -1,8 +1,8 @@
-//! Many small pictures as one, row by row, with a line between them.
+//! Many small images as one, row by row, with a line between them.
 
 use super::Picture;
 
-/// The grey of the lines between pictures.
+/// The grey of the lines between images.
 const LINE: u8 = 255;
 
 /// Lays out pictures of one size in `columns`; `pixels` holds them one after the other (NHWC). Scaled up `zoom` times.
@@ -29,7 +29,7 @@ pub fn compose(width: usize, height: usize, channels: usize, pixels: &[u8], colu
     Picture { width: grid_width, height: grid_height, channels, pixels: grid }
 }
 
-/// How many times to scale up pictures of this width so that they can be seen: to about 64 pixels, at most four times.
+/// How many times to scale up images of this width so that they can be seen: to about 64 pixels, at most four times.
 pub fn usual_zoom(width: usize) -> usize {
     (64 / width.max(1)).clamp(1, 4)
 }

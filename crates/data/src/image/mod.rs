@@ -1,6 +1,6 @@
-//! Pictures: decoding them within limits, resizing them, composing grids, writing PNG, and films as animated PNG or GIF.
+//! Images: decoding them within limits, resizing them, composing grids, writing PNG, and films as animated PNG or GIF.
 //!
-//! A decoded picture is grey or RGB, 8 bits, and has the pixels that Pillow gives for the same file (tested bit for bit):
+//! A decoded image is grey or RGB, 8 bits, and has the pixels that Pillow gives for the same file (tested bit for bit):
 //! 16-bit samples keep their high byte, palettes are looked up, CMYK is converted as Pillow does. Transparency alone is
 //! treated better: it is laid over white, where Pillow's `convert("RGB")` shows whatever lies below it. Pictures are turned upright
 //! as their EXIF orientation says, as Pillow's `ImageOps.exif_transpose` does.
@@ -30,7 +30,7 @@ pub use error::ImageError;
 pub use film::{Film, FilmFormat, Frame};
 pub use softdiff_engine::pixels::{PixelValue, Quantise, from_unit, to_unit};
 
-/// The longest side of a picture.
+/// The longest side of an image.
 pub const MAX_SIDE: usize = 8192;
 /// The most bytes that decoding may ask for at once.
 pub const MAX_ALLOCATION: u64 = 256 << 20;
@@ -39,7 +39,7 @@ pub const MAX_EXPANSION: u64 = 1100;
 /// Headers and tables, which need no pixels.
 const FREE_BYTES: u64 = 64 << 10;
 
-/// A decoded picture: 8 bits a sample, rows from the top, channels together (HWC).
+/// A decoded image: 8 bits a sample, rows from the top, channels together (HWC).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     /// Pixels in a row.
@@ -52,7 +52,7 @@ pub struct Picture {
     pub pixels: Vec<u8>,
 }
 
-/// A kind of picture file, known by its first bytes.
+/// A kind of image file, known by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Portable Network Graphics.
@@ -65,9 +65,9 @@ pub enum Format {
     Bmp,
     /// Portable anymap: PGM and PPM.
     Pnm,
-    /// Graphics Interchange Format; of an animation the first picture.
+    /// Graphics Interchange Format; of an animation the first image.
     Gif,
-    /// Tagged Image File Format; of several pictures the first.
+    /// Tagged Image File Format; of several images the first.
     Tiff,
 }
 
@@ -100,7 +100,7 @@ impl Format {
     }
 }
 
-/// Whether a file of this name should be a picture, readable or not.
+/// Whether a file of this name should be an image, readable or not.
 pub fn is_picture_name(name: &str) -> bool {
     const ENDINGS: [&str; 16] = [
         "png", "jpg", "jpeg", "jpe", "webp", "bmp", "ppm", "pgm", "pnm", "gif", "tif", "tiff", "avif", "heic", "jxl",
@@ -111,7 +111,7 @@ pub fn is_picture_name(name: &str) -> bool {
     !file.starts_with('.') && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
-/// Decodes a picture of any known format, upright as its EXIF orientation says.
+/// Decodes an image of any known format, upright as its EXIF orientation says.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let picture = decode_as_stored(bytes)?;
     Ok(match exif::Orientation::of(bytes) {
@@ -120,7 +120,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     })
 }
 
-/// Decodes a picture of any known format, with its pixels where the file has them.
+/// Decodes an image of any known format, with its pixels where the file has them.
 pub fn decode_as_stored(bytes: &[u8]) -> Result<Picture, ImageError> {
     match Format::recognise(bytes) {
         Some(Format::Png) => png_decode::decode(bytes),
@@ -135,12 +135,12 @@ pub fn decode_as_stored(bytes: &[u8]) -> Result<Picture, ImageError> {
 }
 
 impl Picture {
-    /// The picture as the bytes of a PNG.
+    /// The image as the bytes of a PNG.
     pub fn to_png(&self) -> Vec<u8> {
         png::encode(self.width, self.height, self.channels, &self.pixels)
     }
 
-    /// The same picture in grey (1 channel) or colour (3).
+    /// The same image in grey (1 channel) or colour (3).
     pub fn with_channels(self, channels: usize) -> Picture {
         let pixels = match (self.channels, channels) {
             (3, 1) => self.pixels.as_chunks::<3>().0.iter().map(|&rgb| luma(rgb)).collect(),

@@ -14,7 +14,7 @@ pub fn encode(width: usize, height: usize, channels: usize, pixels: &[u8]) -> Ve
     encode_at(USUAL, width, height, channels, pixels)
 }
 
-/// The same picture several times faster in a somewhat larger file, for those that are looked at once.
+/// The same image several times faster in a somewhat larger file, for those that are looked at once.
 ///
 /// # Panics
 /// As [`encode`].
@@ -24,7 +24,7 @@ pub fn encode_quickly(width: usize, height: usize, channels: usize, pixels: &[u8
 
 fn encode_at(level: DeflateCompression, width: usize, height: usize, channels: usize, pixels: &[u8]) -> Vec<u8> {
     assert!(matches!(channels, 1 | 3), "{channels} channels, expected 1 or 3");
-    assert!(!pixels.is_empty() && pixels.len() == width * height * channels, "the pixels do not fill the picture");
+    assert!(!pixels.is_empty() && pixels.len() == width * height * channels, "the pixels do not fill the image");
     let mut file = Vec::new();
     let writer = encoder(&mut file, level, width, height, channels).write_header();
     writer
@@ -33,7 +33,7 @@ fn encode_at(level: DeflateCompression, width: usize, height: usize, channels: u
     file
 }
 
-/// An encoder of 8-bit grey or RGB pictures.
+/// An encoder of 8-bit grey or RGB images.
 pub(super) fn encoder(
     file: &mut Vec<u8>,
     level: DeflateCompression,
@@ -45,7 +45,7 @@ pub(super) fn encoder(
     encoder.set_color(if channels == 1 { ColorType::Grayscale } else { ColorType::Rgb });
     encoder.set_depth(BitDepth::Eight);
     encoder.set_deflate_compression(level);
-    // Each byte less the one above it: good for pictures and for grids of them.
+    // Each byte less the one above it: good for images and for grids of them.
     encoder.set_filter(Filter::Up);
     encoder
 }

@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 const FORMAT: &str = "PNG";
 
-/// Decodes to grey or RGB; transparency is laid over white. Of an animation, the default picture.
+/// Decodes to grey or RGB; transparency is laid over white. Of an animation, the default image.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_ALLOCATION as usize });
     // Palettes and small depths to 8 bits, tRNS to alpha; of 16 bits the high byte, as libpng does for Pillow.
@@ -36,7 +36,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
                     .collect(),
             )
         }
-        ColorType::Indexed => return Err(damaged("a palette picture without its palette")),
+        ColorType::Indexed => return Err(damaged("a palette image without its palette")),
     };
     if pixels.len() != width * height * channels {
         return Err(damaged("rows of unequal length"));

@@ -14,7 +14,7 @@ struct ResampleWindow {
     weights: Vec<i32>,
 }
 
-/// The picture at another size.
+/// The image at another size.
 pub fn bilinear(picture: &Picture, width: usize, height: usize) -> Picture {
     let rows = if width == picture.width { picture.clone() } else { along_rows(picture, width) };
     if height == rows.height { rows } else { along_columns(&rows, height) }

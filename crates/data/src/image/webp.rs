@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 const FORMAT: &str = "WebP";
 
-/// Decodes to RGB; transparency is laid over white. Of an animation, the first picture.
+/// Decodes to RGB; transparency is laid over white. Of an animation, the first image.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(explain)?;
     decoder.set_memory_limit(MAX_ALLOCATION as usize);

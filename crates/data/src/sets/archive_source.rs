@@ -1,4 +1,4 @@
-//! Pictures in a zip or tar archive held in memory; nothing is unpacked to disk.
+//! Images in a zip or tar archive held in memory; nothing is unpacked to disk.
 
 use super::folder::pick;
 use super::layout::{self, FolderLayout};
@@ -20,22 +20,22 @@ enum ArchiveContent {
 
 struct Packed {
     content: ArchiveContent,
-    /// The name and, in a tar, the number of each picture.
+    /// The name and, in a tar, the number of each image.
     pictures: Vec<(String, usize)>,
     labels: Option<Vec<u32>>,
 }
 
-/// Lists the pictures of one part of a zip file.
+/// Lists the images of one part of a zip file.
 pub fn open_zip(path: &Path, bytes: Vec<u8>, index: zip::Index, split: Split) -> Result<Opened, DataError> {
     let names: Vec<(String, usize)> = index.names().map(String::from).zip(0..).collect();
-    open("zip archive of pictures", path, names, ArchiveContent::Zip { bytes, index }, split)
+    open("zip archive of images", path, names, ArchiveContent::Zip { bytes, index }, split)
 }
 
-/// Lists the pictures of one part of a tar file.
+/// Lists the images of one part of a tar file.
 pub fn open_tar(path: &Path, bytes: Vec<u8>, entries: Vec<tar::TarEntry>, split: Split) -> Result<Opened, DataError> {
     let names = entries.iter().map(|entry| entry.name.clone()).zip(0..).collect();
     let entries = entries.into_iter().map(|entry| (entry.kind, entry.data)).collect();
-    open("tar archive of pictures", path, names, ArchiveContent::Tar { bytes, entries }, split)
+    open("tar archive of images", path, names, ArchiveContent::Tar { bytes, entries }, split)
 }
 
 fn open(

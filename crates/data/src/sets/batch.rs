@@ -1,28 +1,28 @@
-//! Which pictures a training step sees, as a pure function of (seed, step, slot): nothing to save, nothing to restore.
+//! Which images a training step sees, as a pure function of (seed, step, slot): nothing to save, nothing to restore.
 
 use super::{Dataset, Shuffled};
 use crate::image::PixelValue;
 use rayon::prelude::*;
 
-/// Random numbers of the order of pictures share nothing with any others.
+/// Random numbers of the order of images share nothing with any others.
 const PURPOSE_ORDER: u32 = 0x6461_7461;
 
 /// The batches of a training run.
 #[derive(Clone, Copy, Debug)]
 pub struct Batches<'a> {
     dataset: &'a Dataset,
-    /// Pictures in a batch.
+    /// Images in a batch.
     pub size: usize,
     /// The run's seed.
     pub seed: u64,
 }
 
-/// One batch: pictures as floats from 0 to 1.
+/// One batch: images as floats from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// NHWC, `u8 / 255`.
     pub x0: Vec<f32>,
-    /// Which pictures they are.
+    /// Which images they are.
     pub indices: Vec<usize>,
     /// Their classes, where known.
     pub labels: Option<Vec<u32>>,
@@ -45,7 +45,7 @@ impl<'a> Batches<'a> {
         self.order().at(seen, self.dataset.len() as u64) as usize
     }
 
-    /// The order of the pictures, for a device that gathers them by itself.
+    /// The order of the images, for a device that gathers them by itself.
     pub fn order(&self) -> Shuffled {
         Shuffled { image_size: self.dataset.picture_size(), seed: self.seed, purpose: PURPOSE_ORDER }
     }

@@ -1,11 +1,11 @@
-//! Pictures of one size in memory, with their labels.
+//! Images of one size in memory, with their labels.
 
 use super::Skipped;
 use rayon::prelude::*;
 use softdiff_engine::hash::{self, ContentHash};
 use std::sync::Arc;
 
-/// Decoded pictures, 8 bits, one after the other: NHWC.
+/// Decoded images, 8 bits, one after the other: NHWC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dataset {
     height: usize,
@@ -23,7 +23,7 @@ pub struct Dataset {
 pub struct Statistics {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation over all pixels of all pictures.
+    /// The standard deviation over all pixels of all images.
     pub std: f64,
 }
 
@@ -31,7 +31,7 @@ impl Dataset {
     /// A data set from its parts.
     ///
     /// # Panics
-    /// If the pixels do not fill a whole number of pictures or the labels are not as many: a mistake of the caller.
+    /// If the pixels do not fill a whole number of images or the labels are not as many: a mistake of the caller.
     pub fn new(
         height: usize,
         width: usize,
@@ -41,8 +41,8 @@ impl Dataset {
         classes: Vec<String>,
     ) -> Dataset {
         let size = height * width * channels;
-        assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the pictures");
-        assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each picture");
+        assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the images");
+        assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each image");
         let pixels = Arc::new(pixels);
         let mut dataset = Dataset {
             height,
@@ -62,7 +62,7 @@ impl Dataset {
         Dataset { skipped, ..self }
     }
 
-    /// Of the sizes, the labels and each picture's own hash; the hash of each picture is computed on its own core.
+    /// Of the sizes, the labels and each image's own hash; the hash of each image is computed on its own core.
     fn content_hash(&self) -> ContentHash {
         let hashes: Vec<_> = self.pixels.par_chunks_exact(self.picture_size()).map(ContentHash::of).collect();
         let head: Vec<u8> = self.sizes_and_labels().flat_map(u64::to_le_bytes).collect();
@@ -81,7 +81,7 @@ impl Dataset {
         hash::fnv1a64_text(hash::fnv1a64(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()))
     }
 
-    /// How many pictures there are.
+    /// How many images there are.
     pub fn len(&self) -> usize {
         self.pixels.len() / self.picture_size()
     }
@@ -91,7 +91,7 @@ impl Dataset {
         self.pixels.is_empty()
     }
 
-    /// Rows of a picture.
+    /// Rows of an image.
     pub fn height(&self) -> usize {
         self.height
     }
@@ -106,12 +106,12 @@ impl Dataset {
         self.channels
     }
 
-    /// Samples of one picture.
+    /// Samples of one image.
     pub fn picture_size(&self) -> usize {
         self.height * self.width * self.channels
     }
 
-    /// All samples of all pictures.
+    /// All samples of all images.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
@@ -124,12 +124,12 @@ impl Dataset {
     /// The samples of picture `index`.
     ///
     /// # Panics
-    /// If there is no such picture.
+    /// If there is no such image.
     pub fn picture(&self, index: usize) -> &[u8] {
         &self.pixels[index * self.picture_size()..][..self.picture_size()]
     }
 
-    /// The class of each picture, where known.
+    /// The class of each image, where known.
     pub fn labels(&self) -> Option<&[u32]> {
         self.labels.as_deref()
     }

@@ -12,7 +12,7 @@ const SIDE: usize = 28;
 const CLASSES: [&str; 10] =
     ["t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"];
 
-/// A sheet of pictures and their labels.
+/// A sheet of images and their labels.
 type Sheet = (&'static [u8], &'static [u8]);
 const TRAIN: Sheet =
     (include_bytes!("../../assets/fashion-mnist/train.png"), include_bytes!("../../assets/fashion-mnist/train.labels"));
@@ -40,7 +40,7 @@ pub fn open(name: &str, split: Split) -> Result<Opened, DataError> {
     Ok(Opened { format: "embedded Fashion-MNIST", pictures: Box::new(raw), classes, ignored: 0, origin: None })
 }
 
-/// Cuts a sheet into its pictures, row by row.
+/// Cuts a sheet into its images, row by row.
 fn cut(sheet: &[u8], pixels: &mut Vec<u8>) -> Result<(), FileError> {
     let sheet = image::decode(sheet)?;
     for row in sheet.pixels.chunks_exact(sheet.width * SIDE) {

@@ -1,4 +1,4 @@
-//! Why a data set, or one picture of it, was refused.
+//! Why a data set, or one image of it, was refused.
 
 use super::{MAX_SKIPPED_PERCENT, Skipped};
 use crate::archive::ArchiveError;
@@ -21,7 +21,7 @@ pub enum FileError {
     /// The archive, or the entry, is not as it should be.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The picture is not as it should be.
+    /// The image is not as it should be.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// Longer than the reader accepts.
@@ -46,7 +46,7 @@ pub enum FileError {
     #[error("value {index} is {value}, expected floats from 0 to 1")]
     NotABrightness { index: usize, value: f64 },
     /// The crop does not fit.
-    #[error("the picture is {width} x {height}, and the crop {crop} does not fit it")]
+    #[error("the image is {width} x {height}, and the crop {crop} does not fit it")]
     Crop { width: usize, height: usize, crop: String },
 }
 
@@ -74,8 +74,8 @@ pub enum DataError {
     /// An embedded set that does not exist.
     #[error("there is no embedded data set {name}")]
     UnknownEmbedded { name: String },
-    /// No pictures.
-    #[error("there are no pictures in {}{}", path.display(), passed_over(*ignored))]
+    /// No images.
+    #[error("there are no images in {}{}", path.display(), passed_over(*ignored))]
     Empty { path: PathBuf, ignored: usize },
     /// The set has no such part.
     #[error("{} has no {split} part", path.display())]
@@ -84,16 +84,16 @@ pub enum DataError {
     #[error("{file}: {reason}")]
     File { file: String, reason: Box<FileError> },
     /// Too many files are bad.
-    #[error("{} of {total} pictures are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
+    #[error("{} of {total} images are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
     TooManySkipped { total: usize, skipped: Vec<Skipped> },
-    /// Pictures of different sizes.
-    #[error("the pictures differ in size: {first} is {} x {}, {other} is {} x {}", first_size.0, first_size.1, other_size.0, other_size.1)]
+    /// Images of different sizes.
+    #[error("the images differ in size: {first} is {} x {}, {other} is {} x {}", first_size.0, first_size.1, other_size.0, other_size.1)]
     Sizes { first: String, first_size: (usize, usize), other: String, other_size: (usize, usize) },
-    /// Grey pictures and coloured ones.
+    /// Grey images and coloured ones.
     #[error("{grey} is grey, {colour} is coloured")]
     MixedColours { grey: String, colour: String },
     /// More memory than a data set may have.
-    #[error("the pictures would need {bytes} bytes of memory, more than the limit of {limit}")]
+    #[error("the images would need {bytes} bytes of memory, more than the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
 }
 

@@ -1,4 +1,4 @@
-//! A folder of pictures, any depth, in the order of their paths.
+//! A folder of images, any depth, in the order of their paths.
 
 use super::layout::{self, FolderLayout};
 use super::pictures::{Exif, Opened, Pictures};
@@ -17,7 +17,7 @@ struct Folder {
     labels: Option<Vec<u32>>,
 }
 
-/// Lists the pictures of one part; reads none of them yet.
+/// Lists the images of one part; reads none of them yet.
 pub fn open(root: &Path, split: Split) -> Result<Opened, DataError> {
     let mut found = FolderListing::default();
     found.walk(root, "", 0)?;
@@ -26,13 +26,7 @@ pub fn open(root: &Path, split: Split) -> Result<Opened, DataError> {
     let chosen = split.choose(&splits, root)?;
     let labels = labels.map(|labels| pick(&labels, &chosen));
     let folder = Folder { root: root.into(), paths: pick(&found.pictures, &chosen), labels };
-    Ok(Opened {
-        format: "folder of pictures",
-        pictures: Box::new(folder),
-        classes,
-        ignored: found.ignored,
-        origin: None,
-    })
+    Ok(Opened { format: "folder of images", pictures: Box::new(folder), classes, ignored: found.ignored, origin: None })
 }
 
 /// The items at these places.
@@ -67,7 +61,7 @@ impl FolderListing {
                 self.ignored += 1;
             }
             if self.pictures.len() as u64 > MAX_PICTURES {
-                let found = format!("it holds more than {MAX_PICTURES} pictures");
+                let found = format!("it holds more than {MAX_PICTURES} images");
                 return Err(DataError::Unknown { path: folder.into(), found });
             }
         }

@@ -11,12 +11,12 @@ const PICTURES: &[u8] = &[0, 0, 8, 3];
 const COLOUR_PICTURES: &[u8] = &[0, 0, 8, 4];
 const LABELS: &[u8] = &[0, 0, 8, 1];
 
-/// Whether these bytes begin like pictures.
+/// Whether these bytes begin like images.
 pub fn recognise(bytes: &[u8]) -> bool {
     bytes.starts_with(PICTURES) || bytes.starts_with(COLOUR_PICTURES)
 }
 
-/// The picture files of a folder, sorted by name, with the part each belongs to.
+/// The image files of a folder, sorted by name, with the part each belongs to.
 pub fn find(folder: &Path) -> Vec<(PathBuf, Split)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_string();
@@ -37,13 +37,13 @@ pub fn find(folder: &Path) -> Vec<(PathBuf, Split)> {
     found.into_iter().map(|path| (path.clone(), part(&path))).collect()
 }
 
-/// Opens the picture files of one part.
+/// Opens the image files of one part.
 pub fn open_files(files: &[PathBuf]) -> Result<Opened, DataError> {
     let read = |path: &PathBuf| read_within(path, MAX_FILE_BYTES).and_then(unpacked);
     open_all(files.iter().map(|path| (path.clone(), read(path))))
 }
 
-/// The same for picture files in memory.
+/// The same for image files in memory.
 pub fn open_all(files: impl IntoIterator<Item = (PathBuf, Result<Vec<u8>, FileError>)>) -> Result<Opened, DataError> {
     let mut parts: Vec<Box<dyn Pictures>> = Vec::new();
     for (path, bytes) in files {
@@ -61,7 +61,7 @@ fn class_names(parts: &[Box<dyn Pictures>]) -> Vec<String> {
     most.map(|most| (0..=most).map(|label| label.to_string()).collect()).unwrap_or_default()
 }
 
-/// Pictures, with the labels of the file next to it if there is one.
+/// Images, with the labels of the file next to it if there is one.
 fn open(path: &Path, bytes: Vec<u8>) -> Result<Raw, DataError> {
     let mut raw = read_pictures(&bytes).map_err(|error| DataError::file(path.display().to_string(), error))?;
     raw.name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -92,7 +92,7 @@ fn read_pictures(bytes: &[u8]) -> Result<Raw, FileError> {
     let sides = 1..=MAX_SIDE;
     if !sides.contains(&height) || !sides.contains(&width) || !matches!(channels, 1 | 3) || count as u64 > MAX_PICTURES
     {
-        let reason = format!("{count} pictures of {width} x {height} x {channels}: outside the limits");
+        let reason = format!("{count} images of {width} x {height} x {channels}: outside the limits");
         return Err(FileError::damaged(FORMAT, reason));
     }
     check_length(data, count as u64 * (height * width * channels) as u64)?;
@@ -106,7 +106,7 @@ fn read_labels(bytes: &[u8], pictures: usize) -> Result<Vec<u32>, FileError> {
     let (sizes, data) = header(bytes, 1)?;
     check_length(data, sizes.first().copied().unwrap_or(0) as u64)?;
     if data.len() != pictures {
-        return Err(FileError::damaged(FORMAT, format!("{} labels for {pictures} pictures", data.len())));
+        return Err(FileError::damaged(FORMAT, format!("{} labels for {pictures} images", data.len())));
     }
     Ok(data.iter().map(|&label| label.into()).collect())
 }

@@ -7,7 +7,7 @@ use super::Split;
 pub struct FolderLayout {
     /// The part each picture belongs to; `All` for every one when the tree has no parts.
     pub splits: Vec<Split>,
-    /// The class of each picture, when the tree has classes.
+    /// The class of each image, when the tree has classes.
     pub labels: Option<Vec<u32>>,
     /// The names of the classes, sorted.
     pub classes: Vec<String>,

@@ -1,4 +1,4 @@
-//! Decoding a whole source on all cores, in order, under a policy for bad pictures.
+//! Decoding a whole source on all cores, in order, under a policy for bad images.
 
 use super::{DataError, Dataset, Exif, FileError, MAX_DATASET_BYTES, MAX_SKIPPED_PERCENT, Source, Transform};
 use crate::image::Picture;
@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use std::fmt;
 use std::path::Path;
 
-/// Pictures decoded between two looks at the policy and the progress.
+/// Images decoded between two looks at the policy and the progress.
 const CHUNK: usize = 256;
 
-/// What to do with a picture that cannot be used.
+/// What to do with an image that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBad {
     /// Stop and name it.
@@ -19,7 +19,7 @@ pub enum OnBad {
     Skip,
 }
 
-/// A picture that was left out, and why.
+/// An image that was left out, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The file or entry.
@@ -37,9 +37,9 @@ impl fmt::Display for Skipped {
 /// How to load a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
-    /// Whether pictures are turned upright first.
+    /// Whether images are turned upright first.
     pub exif: Exif,
-    /// What is done to each picture.
+    /// What is done to each image.
     pub transform: Transform,
     /// What to do with bad ones.
     pub on_bad: OnBad,
@@ -78,7 +78,7 @@ impl Source {
 struct Loading<'a> {
     source: &'a Source,
     total: usize,
-    /// Width, height and channels of the first picture, and which it was.
+    /// Width, height and channels of the first image, and which it was.
     shape: Option<(usize, usize, usize, usize)>,
     pixels: Vec<u8>,
     kept: Vec<usize>,
@@ -109,13 +109,13 @@ impl Loading<'_> {
         if picture.channels > channels {
             return Err(DataError::MixedColours { grey: name(first), colour: name(index) });
         }
-        // A grey picture among coloured ones loses nothing.
+        // A grey image among coloured ones loses nothing.
         self.pixels.extend(picture.with_channels(channels).pixels);
         self.kept.push(index);
         Ok(())
     }
 
-    /// The first picture decides the size, and so the memory.
+    /// The first image decides the size, and so the memory.
     fn begin(&mut self, index: usize, picture: &Picture) -> Result<(usize, usize, usize, usize), DataError> {
         let bytes = picture.pixels.len() as u64 * (self.total - index) as u64;
         let too_large = || DataError::TooLarge { bytes, limit: MAX_DATASET_BYTES };

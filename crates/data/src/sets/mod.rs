@@ -1,4 +1,4 @@
-//! Data sets: from files of many kinds to pictures of one size in memory.
+//! Data sets: from files of many kinds to images of one size in memory.
 //!
 //! [`Source::open`] finds out what a path holds and lists its pictures; [`Source::load`] decodes, crops and resizes them on
 //! all cores into a [`Dataset`]; [`Batches`] says, as a pure function of seed and step, which pictures a training step sees.
@@ -45,11 +45,11 @@ pub use transform::{Crop, Transform};
 
 /// The longest archive, array or Parquet file that is read.
 pub const MAX_FILE_BYTES: u64 = 8 << 30;
-/// The longest picture file or archive entry.
+/// The longest image file or archive entry.
 pub const MAX_PICTURE_BYTES: u64 = 64 << 20;
-/// The most pictures of a data set, and entries of an archive.
+/// The most images of a data set, and entries of an archive.
 pub const MAX_PICTURES: u64 = 1 << 22;
 /// The most memory of a loaded data set.
 pub const MAX_DATASET_BYTES: u64 = 32 << 30;
-/// The most pictures that may be skipped as bad.
+/// The most images that may be skipped as bad.
 pub const MAX_SKIPPED_PERCENT: usize = 1;

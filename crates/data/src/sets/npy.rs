@@ -102,7 +102,7 @@ impl<'a> Array<'a> {
         ))
     }
 
-    /// The array as pictures.
+    /// The array as images.
     pub fn pictures(&self, name: &str) -> Result<Raw, FileError> {
         let (count, height, width, channels) = match *self.shape.as_slice() {
             [count, height, width] => (count, height, width, 1),
@@ -146,7 +146,7 @@ impl<'a> Array<'a> {
     /// The array as one label per picture: `[n]` or `[n, 1]` whole numbers.
     pub fn labels(&self, pictures: usize) -> Result<Vec<u32>, FileError> {
         if !matches!(*self.shape.as_slice(), [_] | [_, 1]) || self.shape.first() != Some(&(pictures as u64)) {
-            let reason = format!("labels of shape {:?} for {pictures} pictures", self.shape);
+            let reason = format!("labels of shape {:?} for {pictures} images", self.shape);
             return Err(FileError::damaged(FORMAT, reason));
         }
         let kind = self.dtype.get(1..).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! What every kind of source is once it is open: pictures by number.
+//! What every kind of source is once it is open: images by number.
 
 use super::FileError;
 use crate::image::{self, Picture};
 use serde_json::Value;
 
-/// What is done with the EXIF orientation of pictures that note one.
+/// What is done with the EXIF orientation of images that note one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exif {
     /// They are turned upright.
@@ -15,7 +15,7 @@ pub enum Exif {
 }
 
 impl Exif {
-    /// Decodes a picture file.
+    /// Decodes an image file.
     pub(super) fn decode(self, bytes: &[u8]) -> Result<Picture, FileError> {
         Ok(match self {
             Exif::Apply => image::decode(bytes)?,
@@ -24,15 +24,15 @@ impl Exif {
     }
 }
 
-/// Pictures by number, readable from several threads at once.
+/// Images by number, readable from several threads at once.
 pub trait Pictures: Send + Sync {
     /// How many there are.
     fn len(&self) -> usize;
 
-    /// The file or entry a picture comes from, for messages.
+    /// The file or entry an image comes from, for messages.
     fn name(&self, index: usize) -> String;
 
-    /// The class of a picture, where the source knows it.
+    /// The class of an image, where the source knows it.
     fn label(&self, index: usize) -> Option<u32>;
 
     /// Decodes one picture; of formats that note an EXIF orientation, as `exif` says.
@@ -48,17 +48,17 @@ pub trait Pictures: Send + Sync {
 pub struct Opened {
     /// What the source is, in words.
     pub format: &'static str,
-    /// Its pictures.
+    /// Its images.
     pub pictures: Box<dyn Pictures>,
     /// The names of the classes, by label.
     pub classes: Vec<String>,
-    /// Files that are no pictures.
+    /// Files that are no images.
     pub ignored: usize,
-    /// Where the pictures come from, where the file says so.
+    /// Where the images come from, where the file says so.
     pub origin: Option<Value>,
 }
 
-/// Pictures of one size already decoded, one after the other (NHWC).
+/// Images of one size already decoded, one after the other (NHWC).
 pub struct Raw {
     pub name: String,
     pub height: usize,
@@ -125,7 +125,7 @@ impl Pictures for Chain {
     fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         match self.find(index) {
             Some((part, index)) => part.read(index, exif),
-            None => Err(FileError::damaged("data set", format!("there is no picture {index}"))),
+            None => Err(FileError::damaged("data set", format!("there is no image {index}"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A place with pictures: what it is, and how many.
+//! A place with images: what it is, and how many.
 
 use super::pictures::{Exif, Opened};
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES};
@@ -46,7 +46,7 @@ impl Split {
     }
 }
 
-/// An open source: pictures by number, decoded when asked for.
+/// An open source: images by number, decoded when asked for.
 pub struct Source {
     path: PathBuf,
     opened: Opened,
@@ -91,7 +91,7 @@ impl Source {
         self.opened.format
     }
 
-    /// How many pictures it has.
+    /// How many images it has.
     pub fn len(&self) -> usize {
         self.opened.pictures.len()
     }
@@ -106,27 +106,27 @@ impl Source {
         &self.opened.classes
     }
 
-    /// Files that were passed over because they are no pictures.
+    /// Files that were passed over because they are no images.
     pub fn ignored(&self) -> usize {
         self.opened.ignored
     }
 
-    /// Where the pictures come from, as written into the archive with them; as trustworthy as the file.
+    /// Where the images come from, as written into the archive with them; as trustworthy as the file.
     pub fn origin(&self) -> Option<&serde_json::Value> {
         self.opened.origin.as_ref()
     }
 
-    /// The file or entry of a picture.
+    /// The file or entry of an image.
     pub fn picture_name(&self, index: usize) -> String {
         self.opened.pictures.name(index)
     }
 
-    /// The class of a picture, where known.
+    /// The class of an image, where known.
     pub fn label(&self, index: usize) -> Option<u32> {
         self.opened.pictures.label(index)
     }
 
-    /// Decodes one picture.
+    /// Decodes one image.
     pub fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         self.opened.pictures.read(index, exif)
     }
@@ -202,7 +202,7 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
         return cifar::open_file(&file_name(path), &bytes);
     }
     let found = match Format::recognise(&bytes) {
-        Some(format) => format!("it is one {} picture", format.name()),
+        Some(format) => format!("it is one {} image", format.name()),
         None if bytes.is_empty() => "it is empty".into(),
         None => format!("it begins with {}", quote(&String::from_utf8_lossy(bytes.get(..16).unwrap_or(&bytes)))),
     };

@@ -1,4 +1,4 @@
-//! What can be said about a source without keeping its pictures in memory: sizes, colours, duplicates, broken files.
+//! What can be said about a source without keeping its images in memory: sizes, colours, duplicates, broken files.
 
 use super::dataset::Sums;
 use super::{Exif, FileError, Skipped, Source, Statistics};
@@ -12,27 +12,27 @@ const CHUNK: usize = 256;
 /// The facts about a source.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Pictures listed, good or not.
+    /// Images listed, good or not.
     pub listed: usize,
-    /// How many pictures have each width and height.
+    /// How many images have each width and height.
     pub sizes: BTreeMap<(usize, usize), usize>,
     /// How many are grey.
     pub grey: usize,
     /// How many are coloured.
     pub coloured: usize,
-    /// Of each channel, over the grey pictures if all are grey and over the coloured ones otherwise.
+    /// Of each channel, over the grey images if all are grey and over the coloured ones otherwise.
     pub statistics: Vec<Statistics>,
-    /// How many pictures each class has, by label.
+    /// How many images each class has, by label.
     pub class_counts: BTreeMap<u32, usize>,
-    /// Pictures without a class.
+    /// Images without a class.
     pub unlabelled: usize,
-    /// Pictures with the same pixels as an earlier one: the copy and the original, by number.
+    /// Images with the same pixels as an earlier one: the copy and the original, by number.
     pub duplicates: Vec<(usize, usize)>,
-    /// Pictures that cannot be decoded.
+    /// Images that cannot be decoded.
     pub broken: Vec<Skipped>,
 }
 
-/// What one picture contributes.
+/// What one image contributes.
 struct Facts {
     size: (usize, usize),
     channels: usize,
@@ -100,7 +100,7 @@ impl Survey {
         }
     }
 
-    /// The size most pictures have.
+    /// The size most images have.
     pub fn usual_size(&self) -> Option<(usize, usize)> {
         self.sizes.iter().max_by_key(|&(size, count)| (count, size)).map(|(&size, _)| size)
     }

@@ -1,11 +1,11 @@
-//! What is done to each picture on its way into the data set: colours, crop, size, in this order.
+//! What is done to each image on its way into the data set: colours, crop, size, in this order.
 
 use super::FileError;
 use crate::image::{Picture, resize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which part of a picture is kept.
+/// Which part of an image is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Crop {
     /// All of it.
@@ -60,7 +60,7 @@ impl Crop {
         asked.unwrap_or(if size.is_some() { Crop::Centre } else { Crop::None })
     }
 
-    /// Left, top, width and height of the part of a picture that is kept.
+    /// Left, top, width and height of the part of an image that is kept.
     fn part(self, width: usize, height: usize, target: Option<(usize, usize)>) -> Option<(usize, usize, usize, usize)> {
         let (part_width, part_height) = match self {
             Crop::None => (width, height),
@@ -90,12 +90,12 @@ pub struct Transform {
     pub crop: Crop,
     /// Width and height to resize to (antialiased bilinear, as Pillow); none keeps the size.
     pub size: Option<(usize, usize)>,
-    /// 1 for grey, 3 for RGB; none keeps what the pictures have.
+    /// 1 for grey, 3 for RGB; none keeps what the images have.
     pub channels: Option<usize>,
 }
 
 impl Transform {
-    /// Treats one picture.
+    /// Treats one image.
     pub fn apply(&self, picture: Picture) -> Result<Picture, FileError> {
         let (width, height) = (picture.width, picture.height);
         let mut picture = match self.channels {

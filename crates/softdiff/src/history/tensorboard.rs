@@ -37,7 +37,7 @@ pub fn tensorboard(history: &History) -> Vec<u8> {
     file
 }
 
-/// The values of one event; none of those that are no numbers and no pictures.
+/// The values of one event; none of those that are no numbers and no images.
 fn summary(history: &History, event: &Event, bins: &[String]) -> Message {
     let summary = Message::default();
     match &event.kind {

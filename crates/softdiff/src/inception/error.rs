@@ -22,8 +22,8 @@ pub enum InceptionError {
     /// Weights of something else.
     #[error("{} is not the FID network: {reason}", path.display())]
     WrongNetwork { path: PathBuf, reason: String },
-    /// Pictures that do not fill the size they are said to have.
-    #[error("{bytes} bytes are not whole pictures of {height} x {width} x {channels}")]
+    /// Images that do not fill the size they are said to have.
+    #[error("{bytes} bytes are not whole images of {height} x {width} x {channels}")]
     Pictures { bytes: usize, height: usize, width: usize, channels: usize },
     /// The engine or the device failed.
     #[error("{0}")]
@@ -39,7 +39,7 @@ impl Hint for InceptionError {
             }
             InceptionError::Torch { .. } => "fetch it again, or give the .safetensors form".into(),
             InceptionError::WrongNetwork { .. } => "give the weights of 2015-12-05, not torchvision's".into(),
-            InceptionError::Pictures { .. } => "give 8-bit pictures, grey or RGB".into(),
+            InceptionError::Pictures { .. } => "give 8-bit images, grey or RGB".into(),
             _ => return None,
         })
     }

@@ -1,4 +1,4 @@
-//! The network on a device: pictures in, features out.
+//! The network on a device: images in, features out.
 
 use super::{FEATURES, Inception, InceptionError, Preset, graph};
 use crate::model::batch_size;
@@ -15,7 +15,7 @@ pub struct Extractor {
     ready: Option<Ready>,
 }
 
-/// The network planned for one size of pictures.
+/// The network planned for one size of images.
 struct Ready {
     size: [usize; 2],
     batch: usize,
@@ -36,7 +36,7 @@ impl Extractor {
         &self.network
     }
 
-    /// How pictures are prepared.
+    /// How images are prepared.
     pub fn preset(&self) -> Preset {
         self.preset
     }
@@ -46,7 +46,7 @@ impl Extractor {
         &self.device
     }
 
-    /// Features, 2048 of each picture, of 8-bit pictures that lie one after the other (NHWC, grey or RGB).
+    /// Features, 2048 of each image, of 8-bit images that lie one after the other (NHWC, grey or RGB).
     pub fn features(
         &mut self,
         pictures: &[u8],
@@ -75,7 +75,7 @@ impl Extractor {
         let preset = self.preset;
         let ready = self.ready([height, width])?;
         for pictures in pictures.chunks(ready.batch * size) {
-            // Places that a last, smaller batch leaves keep old pictures; their features are not handed on.
+            // Places that a last, smaller batch leaves keep old images; their features are not handed on.
             let samples = ready.input.par_chunks_mut(height * width * 3).zip(pictures.par_chunks(size));
             samples.for_each(|(to, from)| {
                 for (to, from) in to.chunks_exact_mut(3).zip(from.chunks_exact(channels)) {

@@ -1,8 +1,8 @@
-//! The network behind FID: Inception-v3 of 2015-12-05, from pictures to 2048 features (Szegedy et al. 2016; Heusel et al. 2017).
+//! The network behind FID: Inception-v3 of 2015-12-05, from images to 2048 features (Szegedy et al. 2016; Heusel et al. 2017).
 //!
 //! It differs from the usual Inception-v3 in two places: average pools do not count the padding, and the last block's
 //! pool takes the maximum. [`Inception`] holds its weights, [`Extractor`] runs it on a device, and [`Preset`] says how
-//! pictures come to its 299 x 299 input, which must be the same for all pictures that are compared.
+//! images come to its 299 x 299 input, which must be the same for all images that are compared.
 
 mod architecture;
 mod error;

@@ -1,11 +1,11 @@
-//! How 8-bit pictures come to the network's input. The two ways in use give different features and must not be mixed.
+//! How 8-bit images come to the network's input. The two ways in use give different features and must not be mixed.
 
 use crate::image::PixelValue;
 use softdiff_engine::op::Align;
 use std::fmt;
 use std::str::FromStr;
 
-/// A way to prepare pictures, named after the software that made it common.
+/// A way to prepare images, named after the software that made it common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
     /// pytorch-fid: bilinear with half-pixel centres, values from -1 to 1.

@@ -1,4 +1,4 @@
-//! Statistics of reference sets, kept in the user's cache folder under what they depend on: the pictures, the network and
+//! Statistics of reference sets, kept in the user's cache folder under what they depend on: the images, the network and
 //! the preset.
 
 use super::FeatureStatistics;

@@ -8,28 +8,28 @@ use softdiff_engine::Hint;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-/// What can be wrong with pictures, features or statistics.
+/// What can be wrong with images, features or statistics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum MetricError {
-    /// A covariance of one picture, neighbours among too few.
-    #[error("{metric} of {found} pictures cannot be computed")]
+    /// A covariance of one image, neighbours among too few.
+    #[error("{metric} of {found} images cannot be computed")]
     TooFew { metric: &'static str, found: usize, least: usize },
     /// Features of different length.
-    #[error("one set has {left} values per picture, the other {right}")]
+    #[error("one set has {left} values per image, the other {right}")]
     Dimensions { left: usize, right: usize },
     /// Values that fill no whole number of rows.
     #[error("{values} values do not make rows of {dimensions}")]
     Rows { values: usize, dimensions: usize },
     /// NaN or infinity.
-    #[error("feature {feature} of picture {picture} is {value}")]
+    #[error("feature {feature} of image {picture} is {value}")]
     NotFinite { picture: usize, feature: usize, value: f64 },
-    /// Pictures of different sizes.
-    #[error("pictures of {left} cannot be compared with pictures of {right}")]
+    /// Images of different sizes.
+    #[error("images of {left} cannot be compared with images of {right}")]
     Sizes { left: String, right: String },
-    /// Sets of different length where pictures are compared one to one.
-    #[error("{metric} compares picture by picture, but one set has {left} and the other {right}")]
+    /// Sets of different length where images are compared one to one.
+    #[error("{metric} compares image by image, but one set has {left} and the other {right}")]
     Counts { metric: &'static str, left: usize, right: usize },
     /// A statistics file.
     #[error("{}: {reason}", path.display())]
@@ -48,7 +48,7 @@ pub enum MetricError {
         path.display())]
     StatisticsOnly { path: PathBuf },
     /// Likelihood together with metrics of images.
-    #[error("likelihood is measured of a model, the other metrics of pictures")]
+    #[error("likelihood is measured of a model, the other metrics of images")]
     LikelihoodOfImages,
     /// Metrics of features without the FID network.
     #[error("these metrics need the FID network, and none was given")]

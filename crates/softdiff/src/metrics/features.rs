@@ -70,7 +70,7 @@ impl Features {
             return Ok((Features { statistics, rows: vec![] }, note));
         }
         let size = [dataset.height(), dataset.width(), dataset.channels()];
-        let update = |done, total| progress("features of the reference", "pictures", done, total);
+        let update = |done, total| progress("features of the reference", "images", done, total);
         let features = Features::of(extractor, dataset.pixels(), size, kept, &update)?;
         cache.put(&features.statistics);
         Ok((features, note))

@@ -2,7 +2,7 @@
 //!
 //! `|m1 - m2|^2 + tr S1 + tr S2 - 2 tr (S1 S2)^1/2`. With `S1 = F F^T` the last trace is the sum of the roots of the
 //! eigenvalues of `F^T S2 F`, a symmetric matrix without negative eigenvalues; `F` has only as many columns as `S1` has
-//! rank, so the directions in which few pictures have no spread add no rounding noise.
+//! rank, so the directions in which few images have no spread add no rounding noise.
 
 use super::{FeatureStatistics, MetricError};
 use crate::linalg::{Matrix, pivoted_factor, symmetric_eigenvalues};
@@ -18,7 +18,7 @@ pub struct FidReference {
 
 /// The distance of two sets.
 pub fn fid(left: &FeatureStatistics, right: &FeatureStatistics) -> Result<f64, MetricError> {
-    // The set with fewer pictures has the lower rank.
+    // The set with fewer images has the lower rank.
     if left.count() < right.count() {
         FidReference::new(left)?.distance(right)
     } else {
@@ -43,7 +43,7 @@ impl FidReference {
         let (mean, covariance) = other.moments()?;
         let means: f64 = self.mean.iter().zip(&mean).map(|(a, b)| (a - b).powi(2)).sum();
         let trace = |covariance: &Matrix| covariance.diagonal_values().iter().sum::<f64>();
-        // A few pictures have a lower rank than the reference; the factor of either will do.
+        // A few images have a lower rank than the reference; the factor of either will do.
         let root = if other.count() <= self.factor.rows() {
             trace_of_root(&pivoted_factor(&covariance)?.transposed(), &self.covariance)?
         } else {

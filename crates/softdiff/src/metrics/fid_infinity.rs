@@ -1,6 +1,6 @@
-//! FID extrapolated to infinitely many pictures (Chong and Forsyth 2020).
+//! FID extrapolated to infinitely many images (Chong and Forsyth 2020).
 //!
-//! FID of N pictures is too large by about c / N, and c differs between models. So FID is computed for several N, a line is
+//! FID of N images is too large by about c / N, and c differs between models. So FID is computed for several N, a line is
 //! fitted over 1/N, and its value at 1/N = 0 is the estimate. The reference set is taken as it is.
 
 use super::error::check_features;
@@ -15,7 +15,7 @@ pub struct FidInfinity {
     pub value: f64,
     /// Standard error of that value, from the scatter of the points about the line.
     pub error: f64,
-    /// Pictures, and their FID.
+    /// Images, and their FID.
     pub points: Vec<(usize, f64)>,
 }
 

@@ -12,7 +12,7 @@ use softdiff_engine::rng::RandomStream;
 pub struct KidOptions {
     /// How many.
     pub subsets: usize,
-    /// Pictures of each set in a subset; fewer where a set has fewer.
+    /// Images of each set in a subset; fewer where a set has fewer.
     pub subset_size: usize,
     /// Decides which.
     pub seed: u64,
@@ -32,7 +32,7 @@ pub struct Kid {
     pub value: f64,
     /// The standard deviation over subsets.
     pub deviation: f64,
-    /// Pictures in a subset.
+    /// Images in a subset.
     pub subset_size: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Nearest neighbours of generated pictures in a reference set, and what they say about memorisation.
+//! Nearest neighbours of generated images in a reference set, and what they say about memorisation.
 
 use super::MetricError;
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ const BLOCK: usize = 4096;
 const BAND: usize = 256;
 /// Candidates kept of each block in f32, before distances are computed exactly.
 const CANDIDATES: usize = 4;
-/// A picture counts as memorised when its nearest neighbour is nearer than this share of the distance to the second
+/// An image counts as memorised when its nearest neighbour is nearer than this share of the distance to the second
 /// (Yoon et al. 2023).
 const MEMORISED: f64 = 1.0 / 3.0;
 
@@ -28,9 +28,9 @@ pub struct Nearest {
 /// What the neighbours of a whole set say.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Memorisation {
-    /// Share of pictures much nearer to one reference picture than to any other.
+    /// Share of images much nearer to one reference image than to any other.
     pub share: f64,
-    /// Pictures that equal a reference picture.
+    /// Images that equal a reference image.
     pub copies: usize,
     /// The middle one of all distances to the nearest neighbour.
     pub median_distance: f64,

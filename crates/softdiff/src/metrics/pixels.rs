@@ -11,7 +11,7 @@ const C2: f64 = (0.03 * 255.0) * (0.03 * 255.0);
 
 /// Sliced Wasserstein distance of two sets of 8-bit pictures with `size` samples each.
 ///
-/// The root of the mean over random unit directions of W2^2, in units of full brightness per sample: a set whose pictures
+/// The root of the mean over random unit directions of W2^2, in units of full brightness per sample: a set whose images
 /// are all brighter by s lies at distance s. The second number is the standard error over the directions.
 pub fn sliced_wasserstein(
     pictures: &[u8],
@@ -31,7 +31,7 @@ pub fn sliced_wasserstein(
     Ok((distance, error))
 }
 
-/// Peak signal to noise ratio of two 8-bit pictures in dB; infinite for equal ones.
+/// Peak signal to noise ratio of two 8-bit images in dB; infinite for equal ones.
 pub fn psnr(x: &[u8], y: &[u8]) -> Result<f64, MetricError> {
     if x.len() != y.len() || x.is_empty() {
         return Err(MetricError::Sizes { left: format!("{} samples", x.len()), right: format!("{} samples", y.len()) });
@@ -40,7 +40,7 @@ pub fn psnr(x: &[u8], y: &[u8]) -> Result<f64, MetricError> {
     Ok(10.0 * (255.0 * 255.0 * x.len() as f64 / squares).log10())
 }
 
-/// Structural similarity of two 8-bit pictures (Wang et al. 2004): Gaussian windows of 11 x 11 that lie wholly inside,
+/// Structural similarity of two 8-bit images (Wang et al. 2004): Gaussian windows of 11 x 11 that lie wholly inside,
 /// the mean over windows and channels.
 pub fn ssim(x: &[u8], y: &[u8], height: usize, width: usize, channels: usize) -> Result<f64, MetricError> {
     if x.len() != y.len() || x.len() != height * width * channels || height < WINDOW || width < WINDOW {

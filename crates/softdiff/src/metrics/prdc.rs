@@ -1,7 +1,7 @@
 //! Precision and recall (Kynkäänniemi et al. 2019), density and coverage (Naeem et al. 2020), by nearest neighbours in
 //! feature space.
 //!
-//! Every picture owns the ball that reaches to its k-th nearest neighbour in its own set, which does not count itself.
+//! Every image owns the ball that reaches to its k-th nearest neighbour in its own set, which does not count itself.
 
 use super::MetricError;
 use super::error::check_features;
@@ -12,13 +12,13 @@ use serde::Serialize;
 /// The four shares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prdc {
-    /// Generated pictures inside a ball of a real one.
+    /// Generated images inside a ball of a real one.
     pub precision: f64,
-    /// Real pictures inside a ball of a generated one.
+    /// Real images inside a ball of a generated one.
     pub recall: f64,
-    /// Balls of real pictures around a generated one, over k; may exceed 1.
+    /// Balls of real images around a generated one, over k; may exceed 1.
     pub density: f64,
-    /// Balls of real pictures with a generated one inside.
+    /// Balls of real images with a generated one inside.
     pub coverage: f64,
     /// Neighbours that make a ball.
     pub k: usize,

@@ -19,7 +19,7 @@ pub struct ImageSetInfo {
     pub size: [usize; 3],
     /// `train`, `test` or `all`.
     pub split: String,
-    /// The part of each picture that was kept.
+    /// The part of each image that was kept.
     pub crop: String,
     /// `none`, or the method and the size.
     pub resize: String,
@@ -57,21 +57,21 @@ impl ImageSetInfo {
 /// Everything that decides the numbers besides the generated images themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// The generated pictures.
+    /// The generated images.
     pub images: ImageSetInfo,
     /// What they are compared with.
     pub reference: ImageSetInfo,
-    /// How samples are stored: 8 bits, as every picture file has them.
+    /// How samples are stored: 8 bits, as every image file has them.
     pub quantisation: String,
     /// The network and its hash; empty where no metric needs one.
     pub network: String,
-    /// How pictures come to the network's input; empty where no metric needs it.
+    /// How images come to the network's input; empty where no metric needs it.
     pub preset: String,
     /// The options of each metric, seeds among them.
     pub options: BTreeMap<String, Value>,
 }
 
-/// Fields that may differ between comparable results: they say which pictures were measured, not how.
+/// Fields that may differ between comparable results: they say which images were measured, not how.
 const FREE: [&str; 3] = ["images.source", "images.hash", "reference.source"];
 
 impl Protocol {

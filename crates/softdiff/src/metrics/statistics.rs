@@ -80,7 +80,7 @@ impl FeatureStatistics {
             }
             self.shift = mean;
         }
-        // One row for each feature, so that products of rows are sums over pictures.
+        // One row for each feature, so that products of rows are sums over images.
         let mut shifted = vec![0.0; waiting.len()];
         for (picture, row) in waiting.chunks_exact(dimensions).enumerate() {
             for (feature, &value) in row.iter().enumerate() {
@@ -94,7 +94,7 @@ impl FeatureStatistics {
         self.products.values_mut().iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
     }
 
-    /// How many pictures.
+    /// How many images.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -104,7 +104,7 @@ impl FeatureStatistics {
         self.sum.len()
     }
 
-    /// The mean and the covariance with divisor n - 1, of at least two pictures.
+    /// The mean and the covariance with divisor n - 1, of at least two images.
     pub fn moments(&self) -> Result<(Vec<f64>, Matrix), MetricError> {
         if self.count < 2 {
             return Err(MetricError::TooFew { metric: "a covariance", found: self.count, least: 2 });

@@ -21,13 +21,13 @@ const NOTE: &str = "statistics.json";
 /// How statistics were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatisticsNote {
-    /// How many pictures.
+    /// How many images.
     pub count: usize,
     /// What they were and how they were treated.
     pub pictures: super::ImageSetInfo,
     /// The network's hash.
     pub network: String,
-    /// How pictures come to the network's input.
+    /// How images come to the network's input.
     pub preset: String,
 }
 
@@ -53,7 +53,7 @@ impl FeatureStatistics {
         }
         let note: Option<StatisticsNote> =
             index.read(&bytes, NOTE, 1 << 20).ok().and_then(|note| serde_json::from_slice(&note).ok());
-        // Other software does not say how many pictures there were; any number with full rank does.
+        // Other software does not say how many images there were; any number with full rank does.
         let count = note.as_ref().map_or(usize::MAX >> 16, |note| note.count);
         let covariance = Matrix::from_vec(mean.len(), mean.len(), covariance)?;
         Ok((FeatureStatistics::from_moments(count, mean, covariance), note))

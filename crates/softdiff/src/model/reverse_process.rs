@@ -1,4 +1,4 @@
-//! The reverse process to look at: x_t and the predicted clean images over time, as a picture or as a film.
+//! The reverse process to look at: x_t and the predicted clean images over time, as an image or as a film.
 
 use super::{Model, visible};
 use crate::corruption::Shape;
@@ -8,7 +8,7 @@ use softdiff_engine::Device;
 use softdiff_engine::Precision;
 use std::cell::RefCell;
 
-/// Images and times in the picture of means.
+/// Images and times in the image of means.
 const ROWS: usize = 8;
 const COLUMNS: usize = 12;
 /// Times in a film, and how many milliseconds each is shown; the last one is held.
@@ -105,7 +105,7 @@ impl ReverseProcess {
     }
 }
 
-/// Two pictures of one size with a white bar between them.
+/// Two images of one size with a white bar between them.
 fn side_by_side(left: &Picture, right: &Picture, bar: usize) -> Picture {
     let row = left.width * left.channels;
     let white = vec![255; bar * left.channels];

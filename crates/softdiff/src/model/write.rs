@@ -11,7 +11,7 @@ use softdiff_engine::atomic_file;
 use std::io::Write;
 use std::path::Path;
 
-/// The most pictures that a grid shows.
+/// The most images that a grid shows.
 const LARGEST_GRID: usize = 4096;
 
 /// Writes images to `out`, whose ending decides the format: a grid (`.png`), an archive (`.npz`, `.zip`), or a folder.

@@ -14,7 +14,7 @@ use softdiff_engine::optim::AdamConfig;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A recipe that does not fit the pictures or the schedule.
+/// A recipe that does not fit the images or the schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The schedule is still to be made.
@@ -32,7 +32,7 @@ pub enum BuildError {
         wanted: String,
     },
     /// The network wants squares.
-    #[error("pictures of {0} are not square")]
+    #[error("images of {0} are not square")]
     NotSquare(Shape),
     /// A preconditioned model without the spectrum of its images.
     #[error("objective.parametrisation \"wiener\" needs spectrum.safetensors, which is missing")]
@@ -52,7 +52,7 @@ pub enum BuildError {
     /// Bad knots.
     #[error("{0}")]
     Curve(#[from] CurveError),
-    /// A network that does not fit the pictures.
+    /// A network that does not fit the images.
     #[error("{0}")]
     Network(#[from] ConfigError),
 }

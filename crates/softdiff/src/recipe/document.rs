@@ -15,6 +15,15 @@ pub(super) struct RecipeText {
     /// The file, or `--set`.
     pub name: String,
     pub text: String,
+    /// Where its lines end: a recipe with many problems is not searched for each of them.
+    pub newlines: Vec<usize>,
+}
+
+impl RecipeText {
+    fn new(name: &str, text: &str) -> RecipeText {
+        let newlines = text.match_indices('\n').map(|(at, _)| at).collect();
+        RecipeText { name: name.to_owned(), text: text.to_owned(), newlines }
+    }
 }
 
 /// A part of a source, in bytes.
@@ -63,7 +72,7 @@ impl Document {
             let message = format!("{} bytes are more than the {MAX_BYTES} a recipe may have", text.len());
             return Err(RecipeError::whole(origin, message, "is this a recipe?"));
         }
-        let mut sources = vec![RecipeText { name: origin.to_owned(), text: text.to_owned() }];
+        let mut sources = vec![RecipeText::new(origin, text)];
         let fail = |sources: &[RecipeText], found: FoundProblem| {
             let problems: Vec<RecipeProblem> = vec![found.located(sources)];
             RecipeError { origin: origin.to_owned(), problems }
@@ -73,7 +82,7 @@ impl Document {
         let entries = table(parsed.into_inner(), 0, 0, 0).map_err(|found| fail(&sources, found))?;
         let mut document = Document { sources: Vec::new(), entries };
         for (index, set) in sets.iter().enumerate() {
-            sources.push(RecipeText { name: "--set".to_owned(), text: set.clone() });
+            sources.push(RecipeText::new("--set", set));
             document.set(set, index + 1).map_err(|found| fail(&sources, found))?;
         }
         document.sources = sources;

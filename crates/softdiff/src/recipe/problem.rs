@@ -116,7 +116,7 @@ impl FoundProblem {
         let location = sources.first().map_or(String::new(), |source| source.name.clone());
         let mut problem = RecipeProblem { location, line: None, column: None, key, message, excerpt: None, hint };
         if let Some((place, source)) = place.and_then(|place| Some((place, sources.get(place.source)?))) {
-            let line = Line::of(&source.text, place);
+            let line = Line::of(source, place);
             problem.location.clone_from(&source.name);
             problem.excerpt = Some(line.excerpt());
             if place.source == 0 {
@@ -138,15 +138,16 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(text: &'a str, place: TextSpan) -> Line<'a> {
+    fn of(RecipeText { text, newlines, .. }: &'a RecipeText, place: TextSpan) -> Line<'a> {
         // Places come from the parser, but nothing here may panic should one lie between the bytes of a character.
         let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
         let start = boundary(place.start);
-        let first = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let last = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+        let lines_before = newlines.partition_point(|&newline| newline < start);
+        let first = lines_before.checked_sub(1).map_or(0, |line| newlines[line] + 1);
+        let last = newlines.get(lines_before).copied().unwrap_or(text.len());
         let end = boundary(place.end).clamp(start, last);
         Line {
-            number: text[..start].matches('\n').count() + 1,
+            number: lines_before + 1,
             before: &text[first..start],
             marked: &text[start..end],
             after: &text[end..last],

@@ -15,13 +15,13 @@ pub enum RestoreError {
     #[error("the observation has {found} values, images of {shape} have {}", shape.len())]
     Size { found: usize, shape: Shape },
     /// An image of another size than the model's.
-    #[error("the picture has {}x{} pixels, this model makes {}x{}", found.width, found.height, shape.width, shape.height)]
+    #[error("the image has {}x{} pixels, this model makes {}x{}", found.width, found.height, shape.width, shape.height)]
     ImageSize { found: Shape, shape: Shape },
     /// A number that makes no sense.
     #[error("{what} is {value}")]
     Number { what: &'static str, value: f64, remedy: &'static str },
     /// An image that is no smaller version of the model's images.
-    #[error("a picture of {found} is no whole fraction of {shape}")]
+    #[error("an image of {found} is no whole fraction of {shape}")]
     Fraction { found: Shape, shape: Shape },
     /// Inpainting without a mask.
     #[error("there is no mask")]
@@ -39,7 +39,7 @@ pub enum RestoreError {
     #[error("how much to degrade?")]
     NoLevel,
     /// A path without a time that looks like the observation, which is to be entered there.
-    #[error("this model's path never looks like the picture, so it cannot be entered with it")]
+    #[error("this model's path never looks like the image, so it cannot be entered with it")]
     NeverEntered,
     /// A bad corruption.
     #[error("{0}")]
@@ -65,7 +65,7 @@ impl Hint for RestoreError {
             }
             RestoreError::Number { remedy, .. } | RestoreError::NoEstimate { remedy, .. } => (*remedy).into(),
             RestoreError::Fraction { .. } => "shrink or cut it so that its sides divide those".into(),
-            RestoreError::NoMask => "give --mask, a picture that is white where to fill in".into(),
+            RestoreError::NoMask => "give --mask, an image that is white where to fill in".into(),
             RestoreError::Mask { .. } => "white pixels are missing, black ones are known".into(),
             RestoreError::NoMotion => "give --level, in pixels".into(),
             RestoreError::NoLevel => "give --level, such as --level 2".into(),

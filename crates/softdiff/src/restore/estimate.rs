@@ -1,18 +1,18 @@
-//! How strong a degradation is, estimated from the picture alone.
+//! How strong a degradation is, estimated from the image alone.
 
 use super::{RestoreError, Result};
 use crate::corruption::{Shape, cosine_basis};
 use crate::linalg::Matrix;
 use std::f64::consts::PI;
 
-/// The deviation of white noise in a picture (Immerkaer 1996, with the median in place of the mean).
+/// The deviation of white noise in an image (Immerkaer 1996, with the median in place of the mean).
 ///
 /// The mask `[1 -2 1; -2 4 -2; 1 -2 1]` sees no constant, no slope and no edge along an axis; noise of deviation s gives it
-/// the deviation 6 s. The median of its absolute values is that of the noise wherever less than half of the picture is detail.
+/// the deviation 6 s. The median of its absolute values is that of the noise wherever less than half of the image is detail.
 pub fn noise_deviation(shape: Shape, values: &[f64]) -> Result<f64> {
     let Shape { height, width, channels } = shape;
     if height < 3 || width < 3 || values.len() != shape.len() {
-        let remedy = "give --noise; telling it needs a picture of at least 3x3";
+        let remedy = "give --noise; telling it needs an image of at least 3x3";
         return Err(RestoreError::NoEstimate { what: "the noise", remedy });
     }
     let at = |y: usize, x: usize, c: usize| values[(y * width + x) * channels + c];
@@ -31,7 +31,7 @@ pub fn noise_deviation(shape: Shape, values: &[f64]) -> Result<f64> {
 
 /// The deviation in pixels of a Gaussian blur, for a picture with noise of deviation `noise`.
 ///
-/// Sharp pictures have a power that falls as 1/k^2 with the frequency k (Field 1987); a blur of deviation b multiplies it by
+/// Sharp images have a power that falls as 1/k^2 with the frequency k (Field 1987); a blur of deviation b multiplies it by
 /// `exp(-b^2 w^2)`, w in radians per pixel. So `ln(power k^2) = a - b^2 w^2` wherever the power is above that of the noise, and b^2 is
 /// the slope of a straight line.
 pub fn blur_deviation(shape: Shape, values: &[f64], noise: f64) -> Result<f64> {

@@ -50,7 +50,7 @@ impl Observation {
         Observation::new(shape, LinearMap::PixelDiagonal(weights), sigma, values)
     }
 
-    /// A small picture: each of its pixels is the mean of a block of the image.
+    /// A small image: each of its pixels is the mean of a block of the image.
     pub fn shrunk(shape: Shape, small: Shape, sigma: f64, values: &[f64]) -> Result<Observation> {
         let (down, across) = (shape.height / small.height.max(1), shape.width / small.width.max(1));
         let whole = (small.height * down, small.width * across, small.channels);

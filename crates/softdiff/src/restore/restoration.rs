@@ -193,8 +193,8 @@ impl Restored {
             self.misfit
         );
         let remedy = match self.conditioned {
-            false => "leave --free out, so that the picture is taken into account at every step",
-            true => "the picture was degraded in another way; try another --boundary, --level, --noise or --corruption",
+            false => "leave --free out, so that the image is taken into account at every step",
+            true => "the image was degraded in another way; try another --boundary, --level, --noise or --corruption",
         };
         (self.misfit > POOR_FIT).then_some((problem, remedy))
     }

@@ -6,7 +6,7 @@ use crate::corruption::{LinearMap, Shape, cosine_basis};
 use crate::linalg::{Matrix, dot};
 use softdiff_engine::rng::RandomStream;
 
-/// What a picture's variance may be: next to nothing, and that of black and white.
+/// What an image's variance may be: next to nothing, and that of black and white.
 const LEAST: f64 = 1e-3;
 const MOST: f64 = 0.25;
 

@@ -119,7 +119,7 @@ pub fn arrays() -> Vec<Case> {
         case("CIFAR cut off", "data_batch_1.bin", vec![1; 3073 * 2 - 1], "Damaged", "multiple of 3073"),
         case("CIFAR with label 10", "data_batch_1.bin", vec![10; 3073], "Damaged", "label 10"),
         case("CIFAR of nothing", "data_batch_1.bin", vec![], "Damaged", "0 bytes"),
-        case("a single picture", "one.png", super::pictures::picture("rgb.png"), "Unknown", "it is one PNG picture"),
+        case("a single picture", "one.png", super::pictures::picture("rgb.png"), "Unknown", "it is one PNG image"),
         case("text", "notes.txt", b"nothing to see".to_vec(), "Unknown", "begins with \"nothing to see\""),
         case("nothing", "nothing.bin", vec![], "Unknown", "it is empty"),
     ]

@@ -78,7 +78,7 @@ pub fn tables() -> Vec<Case> {
             "a.parquet",
             parquet("no-pictures"),
             "Unsupported",
-            "no column of picture bytes among \"a, b\"",
+            "no column of image bytes among \"a, b\"",
         ),
         case(
             "2^63 rows",

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 const FORMAT: &str = "GIF";
 
-/// Decodes to RGB, or to grey if the palette is grey. What is transparent, or not covered by the first picture, is white.
+/// Decodes to RGB, or to grey if the palette is grey. What is transparent, or not covered by the first image, is white.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
@@ -17,14 +17,14 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     // LZW packs up to 2730 pixels into a byte, 2.5 times what deflate does.
     check_size(width as u64, height as u64, 3, 3, bytes)?;
     let global = decoder.global_palette().map(<[u8]>::to_vec);
-    let frame = decoder.read_next_frame().map_err(explain)?.ok_or_else(|| damaged("no picture"))?;
+    let frame = decoder.read_next_frame().map_err(explain)?.ok_or_else(|| damaged("no image"))?;
     let palette = frame.palette.as_ref().or(global.as_ref()).ok_or_else(|| damaged("no palette"))?.as_chunks::<3>().0;
     let channels = if palette.iter().all(|[red, green, blue]| red == green && green == blue) { 1 } else { 3 };
     let mut pixels = vec![255; width * height * channels];
     let row = usize::from(frame.width).max(1);
     for (y, indices) in frame.buffer.chunks_exact(row).enumerate() {
         let start = ((usize::from(frame.top) + y) * width + usize::from(frame.left)) * channels;
-        let out = pixels.get_mut(start..start + row * channels).ok_or_else(|| damaged("rows beyond the picture"))?;
+        let out = pixels.get_mut(start..start + row * channels).ok_or_else(|| damaged("rows beyond the image"))?;
         for (out, index) in out.chunks_exact_mut(channels).zip(indices) {
             if frame.transparent != Some(*index) {
                 let colour = palette.get(usize::from(*index)).ok_or_else(|| damaged("a colour beyond the palette"))?;

@@ -1,4 +1,4 @@
-//! GIF: films that everything can show, with 256 colours (GIF89a), and pictures read.
+//! GIF: films that everything can show, with 256 colours (GIF89a), and images read.
 
 mod decode;
 mod palette;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::image::film::tests::example;
 
-    /// The pictures of a GIF, with their hundredths of a second.
+    /// The images of a GIF, with their hundredths of a second.
     fn frames(file: &[u8]) -> Vec<(u16, Vec<[u8; 3]>)> {
         let mut options = gif::DecodeOptions::new();
         options.set_color_output(gif::ColorOutput::RGBA);

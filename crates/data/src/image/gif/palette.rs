@@ -23,7 +23,7 @@ enum PaletteLookup {
 }
 
 impl Palette {
-    /// The colours for pictures of 1 or 3 channels.
+    /// The colours for images of 1 or 3 channels.
     pub fn of<'a>(channels: usize, pictures: impl Iterator<Item = &'a [u8]> + Clone) -> Palette {
         if channels == 1 {
             return Palette { colours: (0..=255).map(|grey| [grey; 3]).collect(), by: PaletteLookup::Grey };

@@ -5,7 +5,7 @@ use crate::archive::inflate::{self, Wrapping};
 use crate::archive::{ArchiveError, MAX_RATIO, RATIO_FREE_BYTES};
 use std::io::Read;
 
-/// Pages usually have 1 MiB; those of pictures can be larger.
+/// Pages usually have 1 MiB; those of images can be larger.
 const MAX_PAGE: u64 = 256 << 20;
 
 /// Unpacks a page of `length` bytes; `None` when it is not packed. Takes what it needs from `budget`.

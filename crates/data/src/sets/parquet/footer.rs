@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 /// Footers of files of many row groups have some MiB.
 const MAX_FOOTER: u64 = 64 << 20;
-/// The most columns of a table of pictures.
+/// The most columns of a table of images.
 const MAX_COLUMNS: usize = 4096;
 
 /// Physical types that matter here.

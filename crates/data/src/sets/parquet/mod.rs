@@ -76,7 +76,7 @@ pub fn open_all(files: impl IntoIterator<Item = (String, Result<Vec<u8>, FileErr
     Ok(Opened { format: "Parquet", pictures: Box::new(Chain(parts)), classes, ignored: 0, origin: None })
 }
 
-/// The pictures of one file, not yet decoded.
+/// The images of one file, not yet decoded.
 struct File {
     name: String,
     pictures: Vec<Option<ByteSlice>>,
@@ -89,7 +89,7 @@ impl File {
         let bytes = Arc::new(bytes);
         let picture_leaf = footer.picture_leaf(&PICTURE_COLUMNS).ok_or_else(|| {
             unsupported(format!(
-                "no column of picture bytes among {}; expected image, img or a struct with bytes",
+                "no column of image bytes among {}; expected image, img or a struct with bytes",
                 footer.names()
             ))
         })?;
@@ -100,7 +100,7 @@ impl File {
             None => None,
         };
         if labels.as_ref().is_some_and(|labels| labels.len() != pictures.len()) {
-            return Err(damaged("as many labels as pictures were expected"));
+            return Err(damaged("as many labels as images were expected"));
         }
         if classes.is_empty() && labels.is_some() {
             *classes = footer.class_names(&LABEL_COLUMNS);
@@ -124,7 +124,7 @@ impl Pictures for File {
 
     fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         let bytes = self.pictures.get(index).and_then(|slice| slice.as_ref()).map(ByteSlice::bytes);
-        let bytes = bytes.ok_or_else(|| damaged("a row without picture bytes"))?;
+        let bytes = bytes.ok_or_else(|| damaged("a row without image bytes"))?;
         if bytes.len() as u64 > MAX_PICTURE_BYTES {
             return Err(FileError::TooLarge { bytes: bytes.len() as u64, limit: MAX_PICTURE_BYTES });
         }

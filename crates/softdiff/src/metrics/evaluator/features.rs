@@ -67,12 +67,12 @@ impl Evaluator<'_> {
         let (count, of_reference) = (images.dataset.len(), real.statistics.count());
         if wants(Metric::FidInfinity) && count < FEW {
             evaluation.warnings.push(format!(
-                "FID infinity of {count} pictures rests on sets of a tenth of that; its usual number is 50000"
+                "FID infinity of {count} images rests on sets of a tenth of that; its usual number is 50000"
             ));
         }
         if wants(Metric::Fid) && count.min(of_reference) < FEW {
             evaluation.warnings.push(format!(
-                "FID of {} pictures is much larger than of 50000, the usual number: compare only equal numbers, or measure fid-infinity",
+                "FID of {} images is much larger than of 50000, the usual number: compare only equal numbers, or measure fid-infinity",
                 count.min(of_reference)
             ));
         }
@@ -82,7 +82,7 @@ impl Evaluator<'_> {
     /// Features of a set, with the rows of its first `kept` images.
     pub fn features(&mut self, images: &ImageSet, kept: usize) -> Result<Features, MetricError> {
         let extractor = self.extractor.as_mut().ok_or(MetricError::NoNetwork)?;
-        let update = |done, total| (self.progress)("features of the images", "pictures", done, total);
+        let update = |done, total| (self.progress)("features of the images", "images", done, total);
         let dataset = &images.dataset;
         let size = [dataset.height(), dataset.width(), dataset.channels()];
         Features::of(extractor, dataset.pixels(), size, kept, &update)

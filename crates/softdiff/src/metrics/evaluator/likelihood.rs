@@ -35,7 +35,7 @@ impl Evaluator<'_> {
         };
         let batch = batch.min(images.dataset.len().max(1));
         let mut denoiser = model.denoiser(&self.device, batch, model.recipe.train.precision)?;
-        let update = &mut |done, total| (self.progress)("likelihood", "pictures", done, total);
+        let update = &mut |done, total| (self.progress)("likelihood", "images", done, total);
         let options = LikelihoodOptions { batch, ..*options };
         let bits = model.bits_per_dimension(&mut denoiser, images.dataset.pixels(), &options, update)?;
         let count = bits.len() as f64;
@@ -48,7 +48,7 @@ impl Evaluator<'_> {
         let noise = model.path.sigma(0.0);
         if noise > 0.0 {
             evaluation.warnings.push(format!(
-                "the path begins with noise {noise}: this is the likelihood of pictures with that noise, and smaller noise allows fewer bits"
+                "the path begins with noise {noise}: this is the likelihood of images with that noise, and smaller noise allows fewer bits"
             ));
         }
         evaluation.seconds = start.elapsed().as_secs_f64();

@@ -140,7 +140,7 @@ impl<'a> Evaluator<'a> {
         let mut evaluation = Evaluation::new(protocol, self.device.to_string());
         evaluation.made = images.made.clone();
         if count > 1 && (1..count).all(|index| images.dataset.picture(index) == images.dataset.picture(0)) {
-            evaluation.warnings.push("all generated pictures are equal".into());
+            evaluation.warnings.push("all generated images are equal".into());
         }
         if let Some(extractor) = extractor {
             if !extractor.network().is_published() {

@@ -27,7 +27,7 @@ impl Evaluator<'_> {
             results.insert("sliced_wasserstein".into(), Measured::new(value).error(error));
         }
         if metrics.contains(&Metric::Memorisation) {
-            let update = |done, total| (self.progress)("nearest neighbours", "reference pictures", done, total);
+            let update = |done, total| (self.progress)("nearest neighbours", "reference images", done, total);
             evaluation.nearest = nearest(some, reference.pixels(), size, &update)?;
             results.insert("memorisation".into(), memorisation(&evaluation.nearest).into());
         }
