@@ -162,7 +162,7 @@ fn each_mistake_has_its_hint() {
             "crop celeba does not fit it\nhint: choose a --crop that fits; celeba is for",
         ),
         (root_name, &["--split", "test"], "has no test part\nhint: leave --split out"),
-        (one.to_str().unwrap(), &[], "it is one PNG picture\nhint: give the folder"),
+        (one.to_str().unwrap(), &[], "it is one PNG image\nhint: give the folder"),
         (
             cut.to_str().unwrap(),
             &[],

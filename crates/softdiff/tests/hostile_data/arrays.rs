@@ -48,7 +48,7 @@ pub fn arrays() -> Vec<Case> {
             "Damaged",
             "more than 2^64",
         ),
-        case("a shape of no pictures", "a.npy", npy("|u1", "(0, 28, 28)", &[]), "Empty", "no pictures"),
+        case("a shape of no pictures", "a.npy", npy("|u1", "(0, 28, 28)", &[]), "Empty", "no images"),
         case("pictures without pixels", "a.npy", npy("|u1", "(9, 0, 28)", &[]), "Damaged", "outside the limits"),
         case("a shape of 200 axes", "a.npy", with_header(&nested, &[0; 9]), "Damaged", "but the shape"),
         case("a shape of words", "a.npy", npy("|u1", "(a, b)", &[0; 9]), "Damaged", "is not one"),
