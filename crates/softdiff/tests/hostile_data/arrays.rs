@@ -87,7 +87,7 @@ pub fn arrays() -> Vec<Case> {
             "labels.npy",
             npz(&[("images.npy", pictures()), ("labels.npy", npy("|u1", "(1,)", &[0]))]),
             "Damaged",
-            "for 2 pictures",
+            "for 2 images",
         ),
         case(
             "npz with negative labels",
