@@ -134,3 +134,18 @@ fn a_run_begins_with_the_weights_of_another() {
     let error = text(&output.stderr);
     assert!(!output.status.success() && error.contains("train.from: the weights of"), "{error}");
 }
+
+#[test]
+fn after_a_divergence_no_checkpoint_of_ruined_weights_is_called_good() {
+    let scratch = Scratch::new("diverged");
+    let run = scratch.path("run");
+    let ruinous = ["--set=train.rate=1e9", "--set=train.warmup=0", "--set=checkpoint.every=1", "--set=train.steps=40"];
+    let failed = softdiff(&tiny(&run, &ruinous));
+    let said = text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    assert!(said.contains("the last good checkpoint is none") && said.contains("train.rate"), "{said}");
+    // The first update is finite and ruinous; those that follow are skipped, and nothing is saved meanwhile.
+    let saved = std::fs::read_dir(format!("{run}/checkpoints")).unwrap();
+    let saved = saved.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("step-"));
+    assert!(saved.count() <= 2);
+}

@@ -43,7 +43,11 @@ fn open_with(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<F
 
 /// Reads a whole file, through symbolic links; one of more than `limit` bytes is an error.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    read_to_end(open(path)?, limit)
+    let file = open(path)?;
+    if file.metadata()?.len() > limit {
+        return Err(too_large(limit));
+    }
+    read_to_end(file, limit)
 }
 
 /// All of an open file; more than `limit` bytes are an error.
@@ -51,10 +55,14 @@ pub fn read_to_end(file: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        let problem = format!("it has more than the {limit} bytes that such a file may have");
-        return Err(io::Error::new(ErrorKind::FileTooLarge, problem));
+        return Err(too_large(limit));
     }
     Ok(bytes)
+}
+
+/// The error of a file with more than `limit` bytes.
+pub fn too_large(limit: u64) -> io::Error {
+    io::Error::new(ErrorKind::FileTooLarge, format!("it has more than the {limit} bytes that such a file may have"))
 }
 
 #[cfg(all(test, target_os = "linux"))]

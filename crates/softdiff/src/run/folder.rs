@@ -3,7 +3,7 @@
 use super::error::{Result, RunContext};
 use super::event_log::{EventLog, Repaired};
 use super::event_reader::Events;
-use super::fs::{Disk, Fs, publish, read_up_to};
+use super::fs::{Disk, Fs, publish, read_up_to, read_within};
 use super::lock::RunLock;
 use super::session::RunSession;
 use crate::prior::{LARGEST_PRIOR, Prior, PriorError};
@@ -124,7 +124,7 @@ impl RunFolder {
         let path = self.prior();
         let fail =
             |e: std::io::Error| PriorError::File { path: path.display().to_string(), problem: e.to_string().into() };
-        Prior::from_file(&read_up_to(self.fs.as_ref(), &path, LARGEST_PRIOR).map_err(fail)?, &path)
+        Prior::from_file(&read_within(self.fs.as_ref(), &path, LARGEST_PRIOR).map_err(fail)?, &path)
     }
 
     /// Reads the schedule; none where the run has none.
@@ -135,7 +135,7 @@ impl RunFolder {
         }
         let fail =
             |e: std::io::Error| ScheduleError::File { path: path.display().to_string(), problem: e.to_string().into() };
-        Schedule::from_file(&read_up_to(self.fs.as_ref(), &path, LARGEST_SCHEDULE).map_err(fail)?, &path).map(Some)
+        Schedule::from_file(&read_within(self.fs.as_ref(), &path, LARGEST_SCHEDULE).map_err(fail)?, &path).map(Some)
     }
 
     /// Reads the mean and variance per frequency; none where the run has none.
@@ -145,7 +145,7 @@ impl RunFolder {
             return Ok(None);
         }
         let fail = |e: std::io::Error| SpectrumError { file: path.clone(), problem: e.to_string() };
-        let bytes = read_up_to(self.fs.as_ref(), &path, LARGEST_SPECTRUM).map_err(fail)?;
+        let bytes = read_within(self.fs.as_ref(), &path, LARGEST_SPECTRUM).map_err(fail)?;
         Spectrum::from_file(&bytes, &path).map(Some)
     }
 

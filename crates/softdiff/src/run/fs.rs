@@ -80,3 +80,11 @@ pub fn read_up_to(fs: &dyn Fs, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     fs.open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+/// The same where a longer file is an error, which is seen before anything is read.
+pub fn read_within(fs: &dyn Fs, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    if fs::metadata(path).is_ok_and(|found| found.len() > limit) {
+        return Err(regular_file::too_large(limit));
+    }
+    regular_file::read_to_end(fs.open(path)?, limit)
+}

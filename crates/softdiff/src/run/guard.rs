@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use softdiff_engine::Hint;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Skipped updates in a row after which training stops.
@@ -66,7 +68,7 @@ pub struct Spike {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "the {quantity} was not finite {in_a_row} times in a row, up to step {step}; the last good checkpoint is {}",
-    last_good.as_deref().unwrap_or("none")
+    last_good.as_deref().and_then(Path::file_name).map_or("none".into(), OsStr::to_string_lossy)
 )]
 pub struct Diverged {
     /// What was not finite.
@@ -75,13 +77,20 @@ pub struct Diverged {
     pub in_a_row: u32,
     /// The step that was the last straw.
     pub step: u64,
-    /// Name of the newest checkpoint.
-    pub last_good: Option<String>,
+    /// The newest checkpoint that makes images of finite numbers.
+    pub last_good: Option<PathBuf>,
 }
 
 impl Hint for Diverged {
     fn hint(&self) -> Option<Cow<'_, str>> {
-        Some("lower the learning rate or the clipping norm, and check the data for values that are not finite".into())
+        let lower = "a lower learning rate (train.rate) or clipping norm (train.clip)";
+        Some(match &self.last_good {
+            Some(checkpoint) => {
+                let from = checkpoint.display();
+                format!("begin a new run with it and with {lower}: --out NEW --set train.from={from}").into()
+            }
+            None => format!("begin a new run with {lower}, and check that the data is finite").into(),
+        })
     }
 }
 
@@ -196,10 +205,11 @@ mod tests {
 
     #[test]
     fn divergence_names_the_last_good_checkpoint() {
-        let last_good = Some("step-000000100".to_string());
+        let last_good = Some("runs/one/checkpoints/step-000000100".into());
         let error = Diverged { quantity: Quantity::Loss, in_a_row: 10, step: 123, last_good };
         let expected =
             "the loss was not finite 10 times in a row, up to step 123; the last good checkpoint is step-000000100";
         assert_eq!(error.to_string(), expected);
+        assert!(error.hint().unwrap().ends_with("--set train.from=runs/one/checkpoints/step-000000100"));
     }
 }

@@ -3,22 +3,46 @@
 use super::live_sampler::LiveSampler;
 use super::recorder::Recorder;
 use super::{RunSpec, RunStore, TrainError};
-use crate::checkpoint::TrainingState;
+use crate::checkpoint::{Checkpoints, TrainingState, folder_name};
 use crate::image::{from_unit, grid};
 use crate::run::EventKind;
-use crate::sampler::SamplerError;
-use softdiff_engine::{Device, Hint};
+use crate::sampler::{Options, SamplerError, Sampling, by_name};
+use softdiff_engine::{Device, Hint, Params};
+use std::path::PathBuf;
 
 /// Makes the previews of a run.
 pub(super) struct Previewer<'a> {
     spec: &'a RunSpec<'a>,
     store: Option<RunStore<'a>>,
+    device: &'a Device,
     sampler: LiveSampler<'a>,
 }
 
 impl<'a> Previewer<'a> {
     pub(super) fn new(spec: &'a RunSpec, store: Option<RunStore<'a>>, device: &'a Device) -> Previewer<'a> {
-        Previewer { spec, store, sampler: LiveSampler::new(device) }
+        Previewer { spec, store, device, sampler: LiveSampler::new(device) }
+    }
+
+    /// The newest checkpoint of the run that makes images of finite numbers.
+    pub(super) fn newest_that_samples(&mut self) -> Result<Option<PathBuf>, TrainError> {
+        /// Enough to see what becomes of an image on its way.
+        const STEPS: usize = 8;
+        const IMAGES: usize = 4;
+        let Some(store) = self.store else { return Ok(None) };
+        let (fs, folder, spec) = (store.folder.fs(), store.folder.checkpoints(), self.spec);
+        let all = Checkpoints::open(fs, &folder, spec.identity.clone(), spec.retention.clone())?;
+        let template = Params::zeros(&spec.step()?.graph);
+        let (sampler, sampling) = (by_name("heun", &Options::default())?, Sampling::uniform(STEPS)?);
+        let mut live = LiveSampler::new(self.device);
+        for step in all.steps()?.into_iter().rev() {
+            let Ok(state) = all.get(step).and_then(|stored| stored.restore(&template, &spec.adam)) else { continue };
+            match live.images(spec, state.averaged(), (sampler.as_ref(), &sampling), IMAGES, from_unit) {
+                Ok(_) => return Ok(Some(folder.join(folder_name(step)))),
+                Err(SamplerError::NotFinite { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
     }
 
     /// Writes the sheet of these weights. Without a store there is no place for it.

@@ -6,6 +6,7 @@ use super::{CheckpointScore, RunSpec, TrainError, Watcher};
 use crate::checkpoint::{TrainingProgress, TrainingState, folder_name};
 use crate::run::{Diverged, Event, EventKind, EventLog, StopSignal, Stopped, Verdict};
 use softdiff_engine::device::Record;
+use std::path::Path;
 use std::time::Instant;
 
 /// Judges and books the updates. Without a store, events go to the watcher alone and nothing is saved.
@@ -71,12 +72,8 @@ impl<'a> Recorder<'a> {
             }
             Verdict::Skip(quantity) => self.warn(format!("the {quantity} is not finite; the update is skipped"))?,
             Verdict::Stop(quantity) => {
-                let last_good = self.wait()?;
                 let (in_a_row, step) = (self.progress.guard.skipped_in_a_row, self.progress.step);
-                let error = Diverged { quantity, in_a_row, step, last_good };
-                let (reason, checkpoint) = (error.to_string(), error.last_good.clone());
-                self.event(EventKind::Stopped { reason, checkpoint })?;
-                return Err(error.into());
+                return Err(Diverged { quantity, in_a_row, step, last_good: None }.into());
             }
         }
         self.watcher.step(self.progress.step, self.spec.steps, loss);
@@ -115,9 +112,10 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Saves a checkpoint; `due` ones are an event, those of a stopped run are not.
+    /// Saves a checkpoint; `due` ones are an event, those of a stopped run are not. While updates are being skipped nothing is
+    /// saved, so that no good checkpoint makes way for one of ruined weights.
     pub(super) fn save(&mut self, state: TrainingState, due: bool) -> Result<(), TrainError> {
-        if self.files.is_none() {
+        if self.files.is_none() || self.progress.guard.skipped_in_a_row > 0 {
             return Ok(());
         }
         if due {
@@ -129,6 +127,14 @@ impl<'a> Recorder<'a> {
             saver.save(state, self.watcher)?;
         }
         Ok(())
+    }
+
+    /// Ends a run that diverged.
+    pub(super) fn diverged(&mut self, diverged: Diverged) -> Result<TrainError, TrainError> {
+        let name = diverged.last_good.as_deref().and_then(Path::file_name);
+        let checkpoint = name.map(|name| name.to_string_lossy().into_owned());
+        self.event(EventKind::Stopped { reason: diverged.to_string(), checkpoint })?;
+        Ok(diverged.into())
     }
 
     /// Ends a run before its last step.

@@ -8,6 +8,7 @@ use super::saver::Existing;
 use super::session_note::SessionNote;
 use super::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Watcher};
 use crate::checkpoint::TrainingState;
+use crate::run::Diverged;
 use softdiff_engine::{Device, Params};
 
 /// A run that reached its last step.
@@ -34,7 +35,26 @@ pub fn train(
     let (mut stepper, mut recorder) = begin(spec, store, device, watcher)?;
     let mut previewer = Previewer::new(spec, store, device);
     let from_step = recorder.progress.step;
-    for step in from_step..spec.steps {
+    match steps(spec, &mut stepper, &mut recorder, &mut previewer) {
+        Err(TrainError::Diverged(diverged)) => {
+            recorder.wait()?;
+            let last_good = previewer.newest_that_samples()?;
+            return Err(recorder.diverged(Diverged { last_good, ..diverged })?);
+        }
+        outcome => outcome?,
+    }
+    recorder.wait()?;
+    let state = stepper.state(recorder.progress)?;
+    Ok(Finished { step: state.progress.step, from_step, seconds: state.progress.elapsed_seconds, state })
+}
+
+fn steps(
+    spec: &RunSpec,
+    stepper: &mut Stepper,
+    recorder: &mut Recorder,
+    previewer: &mut Previewer,
+) -> Result<(), TrainError> {
+    for step in recorder.progress.step..spec.steps {
         // Draws a batch; forward, backward, update.
         stepper.run(step)?;
         recorder.add(stepper.finished())?;
@@ -51,7 +71,7 @@ pub fn train(
         if due.preview || due.checkpoint || stop.is_some() {
             let state = stepper.state(recorder.progress.clone())?;
             if due.preview {
-                previewer.show(&state, &mut recorder)?;
+                previewer.show(&state, recorder)?;
             }
             if due.checkpoint {
                 recorder.evaluate(&state)?;
@@ -66,9 +86,7 @@ pub fn train(
             return Err(recorder.stopped(signal)?);
         }
     }
-    recorder.wait()?;
-    let state = stepper.state(recorder.progress)?;
-    Ok(Finished { step: state.progress.step, from_step, seconds: state.progress.elapsed_seconds, state })
+    Ok(())
 }
 
 /// What is to be done after a step.
