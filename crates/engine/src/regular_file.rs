@@ -11,16 +11,21 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 /// Opens a file of a run or model folder: the same, and a symbolic link is an error too.
 pub fn open_unlinked(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    if path.is_symlink() {
-        return Err(io::Error::new(
-            ErrorKind::InvalidInput,
-            "it is a symbolic link, which a run or model may not have",
-        ));
-    }
+    refuse_link(path)?;
     #[cfg(unix)]
     return open_with(options, path, libc::O_NOFOLLOW);
     #[cfg(not(unix))]
     open_with(options, path, 0)
+}
+
+/// A symbolic link in place of a file or folder of a run or model is an error.
+pub fn refuse_link(path: &Path) -> io::Result<()> {
+    match path.is_symlink() {
+        true => {
+            Err(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link, which a run or model may not have"))
+        }
+        false => Ok(()),
+    }
 }
 
 fn open_with(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {

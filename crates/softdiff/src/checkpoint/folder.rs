@@ -1,12 +1,12 @@
 //! One checkpoint on disk: opened by its manifest, verified byte by byte, restored.
 
-use super::error::{CheckpointError, Result};
+use super::error::{CheckpointContext, CheckpointError, Result};
 use super::manifest::{FileEntry, Identity, LONGEST, MANIFEST, Manifest};
 use super::state::TrainingState;
 use super::tensors;
 use crate::run::fs::{Fs, read_up_to};
 use softdiff_engine::optim::AdamConfig;
-use softdiff_engine::{HintedMessage, Params};
+use softdiff_engine::{HintedMessage, Params, regular_file};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,10 +46,7 @@ impl StoredCheckpoint {
     /// Reads the manifest of the checkpoint in `path`, which must be of step `step`.
     pub(super) fn open(fs: Arc<dyn Fs>, path: PathBuf, step: u64) -> Result<StoredCheckpoint> {
         let file = path.join(MANIFEST);
-        if path.is_symlink() {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a run may not have");
-            return Err(CheckpointError::Io { action: "open", path, source });
-        }
+        regular_file::refuse_link(&path).doing("open", &path)?;
         let bytes = match read_up_to(fs.as_ref(), &file, LONGEST) {
             Ok(bytes) => bytes,
             Err(error) => return Err(unreadable(&path, MANIFEST, error)),

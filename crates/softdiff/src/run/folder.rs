@@ -9,7 +9,7 @@ use super::session::RunSession;
 use crate::prior::{LARGEST_PRIOR, Prior, PriorError};
 use crate::schedule::{LARGEST_SCHEDULE, Schedule, ScheduleError};
 use crate::spectrum::{LARGEST_SPECTRUM, SPECTRUM_FILE, Spectrum, SpectrumError};
-use std::io::ErrorKind;
+use softdiff_engine::regular_file;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,11 +37,7 @@ impl RunFolder {
     /// Refuses a run that has a symbolic link where it has a folder: what it leads to is not the run's.
     pub fn refuse_links(&self) -> Result<()> {
         for folder in [self.checkpoints(), self.samples(), self.evaluations()] {
-            if folder.is_symlink() {
-                let source =
-                    std::io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link, which a run may not have");
-                return Err(source).doing("open", &folder);
-            }
+            regular_file::refuse_link(&folder).doing("open", &folder)?;
         }
         Ok(())
     }

@@ -83,13 +83,13 @@ pub struct Diverged {
 
 impl Hint for Diverged {
     fn hint(&self) -> Option<Cow<'_, str>> {
-        let lower = "a lower learning rate (train.rate) or clipping norm (train.clip)";
+        const LOWER: &str = "a lower learning rate (train.rate) or clipping norm (train.clip)";
         Some(match &self.last_good {
             Some(checkpoint) => {
-                let from = checkpoint.display();
-                format!("begin a new run with it and with {lower}: --out NEW --set train.from={from}").into()
+                let checkpoint = checkpoint.display();
+                format!("start a new run from it with {LOWER}: --out NEW --set train.from={checkpoint}").into()
             }
-            None => format!("begin a new run with {lower}, and check that the data is finite").into(),
+            None => format!("start a new run with {LOWER}, and check the data for values that are not finite").into(),
         })
     }
 }
