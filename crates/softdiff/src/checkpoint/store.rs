@@ -195,7 +195,7 @@ impl Checkpoints {
         trash.map_or(Ok(()), |trash| self.fs.remove_folder(&trash).doing("remove", &trash))
     }
 
-    /// Renamed first, so that nothing half-deleted ever bears a checkpoint's name.
+    /// Renamed first, durably, so that nothing half-deleted ever bears a checkpoint's name.
     fn delete(&self, step: u64) -> Result<()> {
         let trash = self.set_aside(step)?;
         self.fs.remove_folder(&trash).doing("remove", &trash)
@@ -208,6 +208,7 @@ impl Checkpoints {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing("remove", &trash),
             _ => self.fs.rename(&place, &trash).doing("set aside", &place)?,
         }
+        self.fs.sync_folder(&self.folder).doing("sync", &self.folder)?;
         Ok(trash)
     }
 }

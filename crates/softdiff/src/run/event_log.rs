@@ -30,6 +30,9 @@ impl EventLog {
     /// steps, the `stopped` of the earlier process, a torn line.
     pub fn resume(fs: &dyn Fs, path: &Path, step: Option<u64>) -> Result<(EventLog, Repaired)> {
         let file = fs.append(path).doing("open", path)?;
+        // A new file's name must last too: a checkpoint relies on the events before it.
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs.sync_folder(folder).doing("sync", folder)?;
         let (kept, end) = measure(fs, path, step)?;
         let length = length(fs, path)?;
         if end < length {

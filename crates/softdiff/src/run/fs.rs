@@ -10,7 +10,7 @@ pub use softdiff_engine::atomic_file::{AtomicFs, Disk, FsFile};
 
 /// A file system. What is opened is a regular file and no symbolic link: a run may come from someone else.
 pub trait Fs: AtomicFs {
-    /// Makes a folder and its parents; one that exists is fine.
+    /// Makes a folder and its parents, durably; one that exists is fine.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
     /// Opens a new or emptied file to write.
     fn create(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
@@ -30,7 +30,16 @@ pub trait Fs: AtomicFs {
 
 impl Fs for Disk {
     fn create_folder(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        if path.is_dir() {
+            return Ok(());
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.map_or(Ok(()), |parent| self.create_folder(parent))?;
+        match fs::create_dir(path) {
+            // Made by someone else in the meantime.
+            Err(_) if path.is_dir() => Ok(()),
+            made => made.and_then(|()| self.sync_folder(parent.unwrap_or(Path::new(".")))),
+        }
     }
     fn create(&self, path: &Path) -> io::Result<Box<dyn FsFile>> {
         Ok(Box::new(regular_file::open_unlinked(File::options().write(true).create(true).truncate(true), path)?))

@@ -3,6 +3,7 @@
 
 pub mod child;
 pub mod failing_fs;
+pub mod power_fs;
 pub mod training;
 
 use softdiff::checkpoint::{Checkpoints, Identity, Retention, TrainingState};
