@@ -133,7 +133,7 @@ fn the_boundary_that_is_given_is_used_and_a_wrong_one_is_warned_of() {
         let common = ["restore", MODEL, &sharp, "--degrade", "--level", "1", "--json"];
         serde_json::from_str(&done(&[&common, &short[..], flags].concat())).unwrap()
     };
-    assert_eq!(degraded(&[])["boundary"], "zero");
+    assert_eq!(degraded(&[])["boundary"], "reflect");
     assert_eq!(degraded(&["--boundary", "periodic"])["boundary"], "periodic");
 }
 

@@ -116,7 +116,7 @@ fn ve_and_the_matched_pace_have_score_sdes_largest_noise_for_the_size_of_the_ima
 #[test]
 fn in_a_run_shorter_than_its_cooldown_the_rate_falls_from_the_beginning() {
     let whole = Recipe::builtin("cifar10-small", &[]).unwrap();
-    assert_eq!((whole.adam().cooldown, whole.adam().rate_at(1 << 14)), (30_000, whole.train.rate));
+    assert_eq!((whole.adam().cooldown, whole.adam().rate_at(1 << 14)), (42_000, whole.train.rate));
     let short = Recipe::builtin("cifar10-small", &sets(&["train.steps=100", "train.warmup=0"])).unwrap();
     assert_eq!((short.adam().cooldown, short.adam().rate_at(50)), (100, short.train.rate / 2.0));
 }

@@ -6,6 +6,14 @@ use std::path::Path;
 
 /// The base recipe whose images are small enough for few sampling steps.
 const SMALL: &str = "quickstart";
+/// The base recipe for other data, and what makes its path and parametrisation those of the paper.
+const MEDIUM: &str = "cifar10-small";
+const THE_PAPERS_PATH: [&str; 4] = [
+    "path.largest=0.1",
+    "path.noise_stage=0.18",
+    "path.corruption.boundary=zero",
+    "objective.parametrisation=residual",
+];
 
 /// A model to train, or only to schedule.
 pub struct PlannedModel {
@@ -47,7 +55,7 @@ impl Experiment {
         let base = recipe.unwrap_or(match (budget, data) {
             (Budget::Paper, _) => "cifar10-blur",
             (_, []) => SMALL,
-            _ => "cifar10-small",
+            _ => MEDIUM,
         });
         let sources: Vec<Option<&String>> = if data.is_empty() { vec![None] } else { data.iter().map(Some).collect() };
         let mut models: Vec<PlannedModel> = Vec::new();
@@ -57,6 +65,9 @@ impl Experiment {
                 // The paper measures its best checkpoint; at smaller budgets choosing one would cost more than the training.
                 if !matches!(budget, Budget::Paper) {
                     all.push("checkpoint.keep_best=0".into());
+                }
+                if recipe.is_none() && base == MEDIUM {
+                    all.extend(THE_PAPERS_PATH.map(String::from));
                 }
                 all.extend(source.map(|source| format!("data.source={}", serde_json::json!(source))));
                 all.extend_from_slice(sets);
@@ -103,6 +114,8 @@ mod tests {
         let cifar = made(&["elsewhere/cifar"], Budget::Minutes(1.0));
         assert_eq!((cifar[0].recipe.data.source.as_str(), cifar[0].recipe.train.batch), ("elsewhere/cifar", 8));
         assert_eq!(cifar[0].steps(&cifar[0].variant.settings[0]), 280);
+        let paper = Recipe::builtin("cifar10-blur", &[]).unwrap();
+        assert_eq!((&cifar[0].recipe.path, &cifar[0].recipe.objective), (&paper.path, &paper.objective));
         assert_eq!(
             made(&["c"], Budget::Paper)[0].recipe.train.steps,
             Recipe::builtin("cifar10-blur", &[]).unwrap().train.steps
