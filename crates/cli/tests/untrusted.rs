@@ -171,3 +171,46 @@ fn an_interrupted_preparation_is_not_taken_over_by_another_recipe() {
     assert_eq!(schedule["knots"].as_array().unwrap().len(), 6);
     assert!(!Path::new(&run).join("preparation.toml").exists());
 }
+
+#[test]
+fn missing_events_and_a_damaged_note_of_the_images_are_said() {
+    let scratch = Scratch::new("untrusted-notes");
+    let run = tiny_run(&scratch);
+    let events = format!("{run}/events.jsonl");
+    let whole = fs::read_to_string(&events).unwrap();
+    let go_on = |steps: &str| {
+        let output = softdiff(&tiny(&run, &[&format!("--set=train.steps={steps}")]));
+        (output.status.success(), text(&output.stderr))
+    };
+    let kept: String =
+        whole.lines().filter(|line| !line.contains("\"step\":4")).map(|line| format!("{line}\n")).collect();
+    fs::write(&events, kept).unwrap();
+    let (well, said) = go_on("9");
+    assert!(well && said.contains("the events of steps 2 to 6 are missing"), "{said}");
+    fs::remove_file(&events).unwrap();
+    let (well, said) = go_on("10");
+    assert!(well && said.contains("the events of steps 0 to 9 are missing"), "{said}");
+    fs::write(format!("{run}/data.json"), "{").unwrap();
+    let (well, said) = go_on("11");
+    assert!(!well && said.contains("data.json cannot be read") && said.contains("remove the file"), "{said}");
+    fs::remove_file(format!("{run}/data.json")).unwrap();
+    assert!(go_on("11").0);
+}
+
+#[test]
+fn a_model_card_has_no_markup_from_the_name_of_a_recipe() {
+    let scratch = Scratch::new("untrusted-card");
+    let (run, model) = (scratch.path("run"), scratch.path("model"));
+    done(&tiny(&run, &["--set=name=<script>alert(1)</script>"]));
+    done(&["export", &run, "--out", &model]);
+    let card = fs::read_to_string(format!("{model}/README.md")).unwrap();
+    assert!(card.contains(r"\<script\>alert(1)\</script\>") && !card.contains("# <script"), "{card}");
+}
+
+#[test]
+fn a_level_below_zero_is_refused_with_what_may_be_given() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/cifar10-small");
+    let image = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/blurred/coffee.png");
+    let said = refused(&["restore", model, image, "--degrade", "--corruption", "heat", "--level=-1"]);
+    assert!(said.contains("the level of the blur is -1") && said.contains("give a number from 0 on"), "{said}");
+}

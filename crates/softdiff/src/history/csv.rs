@@ -4,12 +4,15 @@ use super::History;
 use crate::metrics::{Made, StoredEvaluations};
 use crate::run::{Event, EventKind};
 use csv::Writer;
+use softdiff_data::quote;
 
-/// A table as CSV, its head first.
+/// A table as CSV, its head first. Names in it may come from elsewhere, and are never formulas.
 pub fn csv_table<R: IntoIterator<Item: AsRef<[u8]>>>(head: R, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Writer::from_writer(Vec::new());
     table.write_record(head).expect("memory can be written to");
-    rows.into_iter().for_each(|row| table.write_record(row).expect("a row has a cell for each column"));
+    for row in rows {
+        table.write_record(row.iter().map(|text| quote::cell(text))).expect("a row has a cell for each column");
+    }
     String::from_utf8(table.into_inner().expect("memory can be written to")).expect("all cells are text")
 }
 

@@ -6,6 +6,7 @@ use crate::objective::Prediction;
 use crate::run::fs::{Disk, read_up_to};
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
+use softdiff_data::quote;
 use softdiff_engine::atomic_file;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -117,7 +118,7 @@ impl Model {
              A soft diffusion model of images of {shape}: a {} path, {} weights ({}, {precision}) after {} training steps of \
              {} images.\n{leak}\n```\nsoftdiff sample FOLDER --seeds 0..64 --out samples.png\n```\n\n\
              The recipe it was trained by is `config.toml`; `manifest.json` holds the hash of every file.\n",
-            self.name,
+            quote::markdown(&self.name),
             recipe.path.kind(),
             self.params.numel(),
             self.weights,

@@ -248,6 +248,10 @@ fn corruption(
         Some(Direction::Vertical) => spec.with("direction", ParameterValue::Word("vertical")),
         None => spec,
     };
+    if !(level >= 0.0 && level.is_finite()) {
+        let remedy = "give a number from 0 on, such as 1.5";
+        return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
+    }
     Ok(spec.with_largest(level.max(f64::MIN_POSITIVE)))
 }
 

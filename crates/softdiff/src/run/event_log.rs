@@ -21,6 +21,8 @@ pub struct Repaired {
     pub kept: u64,
     /// Bytes that were cut: events after the checkpoint, and a torn line.
     pub cut_bytes: u64,
+    /// The longest stretch of steps without an event, from one step to another.
+    pub gap: (u64, u64),
 }
 
 impl EventLog {
@@ -33,12 +35,12 @@ impl EventLog {
         // A new file's name must last too: a checkpoint relies on the events before it.
         let folder = path.parent().unwrap_or(Path::new("."));
         fs.sync_folder(folder).doing("sync", folder)?;
-        let (kept, end) = measure(fs, path, step)?;
+        let (kept, end, gap) = measure(fs, path, step)?;
         let length = length(fs, path)?;
         if end < length {
             fs.truncate(path, end).doing("repair", path)?;
         }
-        Ok((EventLog { path: path.into(), file: Some(file) }, Repaired { kept, cut_bytes: length - end }))
+        Ok((EventLog { path: path.into(), file: Some(file) }, Repaired { kept, cut_bytes: length - end, gap }))
     }
 
     /// Appends one event.
@@ -60,18 +62,29 @@ impl EventLog {
     }
 }
 
-/// How many events stay, and where they end.
-fn measure(fs: &dyn Fs, path: &Path, step: Option<u64>) -> Result<(u64, u64)> {
-    let Some(last) = step else { return Ok((0, 0)) };
+/// How many events stay, where they end, and the longest stretch of steps without any.
+fn measure(fs: &dyn Fs, path: &Path, step: Option<u64>) -> Result<(u64, u64, (u64, u64))> {
+    let Some(last) = step else { return Ok((0, 0, (0, 0))) };
     let mut events = Events::open(fs, path)?;
     let (mut kept, mut end) = (0, 0);
+    let (mut seen, mut gap) = (0, (0, 0));
+    let mut reach = |step: u64| {
+        if step.saturating_sub(seen) > gap.1 - gap.0 {
+            gap = (seen, step);
+        }
+        seen = step;
+        gap
+    };
     let mut damage = None;
     while let Some(event) = events.next() {
         match event {
             Ok(Event { kind: EventKind::Stopped { .. }, .. }) => break,
             Ok(Event { step, .. }) if step > last => break,
-            Ok(_) => match damage {
-                None => (kept, end) = (kept + 1, events.offset()),
+            Ok(Event { step, .. }) => match damage {
+                None => {
+                    (kept, end) = (kept + 1, events.offset());
+                    reach(step);
+                }
                 // A power cut damages the end of the file; damage before a good line is somebody's doing.
                 Some(error) => return Err(error),
             },
@@ -79,7 +92,7 @@ fn measure(fs: &dyn Fs, path: &Path, step: Option<u64>) -> Result<(u64, u64)> {
             Err(error) => return Err(error),
         }
     }
-    Ok((kept, end))
+    Ok((kept, end, reach(last)))
 }
 
 fn length(fs: &dyn Fs, path: &Path) -> Result<u64> {

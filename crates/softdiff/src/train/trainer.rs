@@ -127,7 +127,15 @@ fn begin<'a>(
     let files = match (store, existing) {
         (Some(store), Some(existing)) => {
             let saver = existing.saver(spec, store, &state)?;
-            let (events, _) = store.folder.resume_events(store.lock, resumed)?;
+            let (events, repaired) = store.folder.resume_events(store.lock, resumed)?;
+            let (from, to) = repaired.gap;
+            if spec.log_every > 0 && to - from > spec.log_every {
+                let file = store.folder.events();
+                watcher.note(&format!(
+                    "{}: the events of steps {from} to {to} are missing; plots and reports have a gap there",
+                    file.display()
+                ));
+            }
             let note = SessionNote::begin(store, device, state.progress.step)?;
             Some(RunFiles { events, saver, note })
         }

@@ -2,6 +2,7 @@
 
 use softdiff::experiment::{Experiment, ExperimentResults, MeasurementRow};
 use softdiff::history::csv_table;
+use softdiff::quote;
 
 /// Names of the columns, and the cells.
 pub struct TextTable {
@@ -95,9 +96,12 @@ pub fn for_terminal(experiment: &Experiment, results: &ExperimentResults) -> Str
 /// The same for a document.
 pub fn markdown(experiment: &Experiment, results: &ExperimentResults) -> String {
     let mut text = format!("# {}\n\n{}. {}\n\n", experiment.name, experiment.paper, experiment.question);
-    results.facts().iter().for_each(|(name, value)| text.push_str(&format!("- {name}: {value}\n")));
+    results.facts().iter().for_each(|(name, value)| text.push_str(&format!("- {name}: {}\n", quote::markdown(value))));
     for table in all(results) {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|text| quote::markdown(text)).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
         text.push('\n');
         text.push_str(&line(&table.head));
         text.push_str(&format!("|{}\n", "---|".repeat(table.head.len())));

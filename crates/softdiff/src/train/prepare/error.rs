@@ -29,6 +29,14 @@ pub enum PrepareError {
         /// What the data set is called.
         source_name: String,
     },
+    /// The note of which images the run was begun with cannot be read.
+    #[error("{} cannot be read: {problem}", file.display())]
+    DataNote {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// No images at all.
     #[error("there are no images to train on")]
     NoImages,
@@ -68,6 +76,11 @@ impl Hint for PrepareError {
             PrepareError::OtherData { .. } => {
                 "put the old ones back, go on with `softdiff train --out` alone (a run of an older version ignores EXIF \
                  orientation), or begin a new run"
+                    .into()
+            }
+            PrepareError::DataNote { .. } => {
+                "if the images are those the run was begun with, remove the file and run the same command again: it is \
+                 written anew"
                     .into()
             }
             PrepareError::NoImages => "give at least one".into(),

@@ -122,11 +122,17 @@ pub(super) fn check_data(
     let hash = dataset.hash().to_string();
     let note = DataNote { source: name.into_owned(), images: dataset.len(), shape, hash };
     let file = store.folder.data();
-    if let Ok(bytes) = read_up_to(store.folder.fs().as_ref(), &file, LONGEST) {
-        return match serde_json::from_slice::<DataNote>(&bytes) {
-            Ok(before) if before.hash == note.hash || before.hash == dataset.old_hash() => Ok(()),
-            _ => Err(PrepareError::OtherData { source_name: note.source }),
-        };
+    let damaged = |problem: String| PrepareError::DataNote { file: file.clone(), problem };
+    match read_up_to(store.folder.fs().as_ref(), &file, LONGEST) {
+        Ok(bytes) => {
+            let before: DataNote = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+            return match before.hash == note.hash || before.hash == dataset.old_hash() {
+                true => Ok(()),
+                false => Err(PrepareError::OtherData { source_name: note.source }),
+            };
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(damaged(error.to_string())),
     }
     let mut text = serde_json::to_string_pretty(&note).expect("a note of plain fields is always JSON");
     text.push('\n');
