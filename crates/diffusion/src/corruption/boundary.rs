@@ -29,7 +29,7 @@ impl Boundary {
     }
 
     /// The pixel of 0..n that stands at `position`, if any.
-    fn fold(self, position: i64, n: usize) -> Option<usize> {
+    pub(super) fn fold(self, position: i64, n: usize) -> Option<usize> {
         let n = n as i64;
         let inside = match self {
             Boundary::Zero => return (0..n).contains(&position).then_some(position as usize),

@@ -35,6 +35,8 @@ enum MapPart {
     Sum(Vec<MapPart>),
     /// Nothing of it depends on time.
     Shared(SharedMap),
+    /// Not in the engine.
+    Operator,
 }
 
 impl MapProgram {
@@ -131,6 +133,7 @@ impl MapPart {
             LinearMap::Compose(parts) => MapPart::Compose(parts.iter().map(MapPart::of).collect()),
             LinearMap::Sum(parts) => MapPart::Sum(parts.iter().map(MapPart::of).collect()),
             LinearMap::Shared(shared) => MapPart::Shared(shared.clone()),
+            LinearMap::Operator(_) => MapPart::Operator,
         }
     }
 
@@ -164,13 +167,14 @@ impl MapPart {
             MapPart::Compose(_) => "composition",
             MapPart::Sum(_) => "sum",
             MapPart::Shared(_) => "constant",
+            MapPart::Operator => "operator",
         }
     }
 
     fn shapes(&self, shape: Shape, out: &mut Vec<Vec<usize>>) {
         let Shape { height, width, channels } = shape;
         match self {
-            MapPart::Identity | MapPart::Shared(_) => {}
+            MapPart::Identity | MapPart::Shared(_) | MapPart::Operator => {}
             MapPart::Scale => out.push(vec![1, 1, 1]),
             MapPart::Separable { shared: true } => out.push(vec![height, height]),
             MapPart::Separable { shared: false } => out.extend([vec![height, height], vec![width, width]]),
@@ -218,7 +222,7 @@ impl MapPart {
         let diagonal = |n: usize, value: f64| Matrix::diagonal(&vec![value; n]).into_values();
         match self {
             MapPart::Identity if factor == 1.0 => {}
-            MapPart::Identity | MapPart::Shared(_) => {
+            MapPart::Identity | MapPart::Shared(_) | MapPart::Operator => {
                 return Err(CorruptionError::Structures { first: self.name(), second: "scale" });
             }
             MapPart::Scale => out.push(vec![factor]),
@@ -321,6 +325,11 @@ impl MapPart {
                 }
                 program.emit(g, x, &constants)
             }
+            MapPart::Operator => Err(softdiff_engine::Error::Unknown {
+                kind: "map of the engine",
+                name: self.name().into(),
+                hint: Some("give the map as matrices".into()),
+            }),
             MapPart::Compose(parts) => parts.iter().try_fold(x, |x, part| part.emit(g, shape, x, parameters)),
             MapPart::Sum(parts) => {
                 let mut terms = Vec::with_capacity(parts.len());

@@ -1,7 +1,7 @@
 //! Linear maps on images as small programs of primitive maps, each with an adjoint.
 
 use super::separable::{image_from_planes, multiply_planes, planes_from_image};
-use super::{CorruptionError, Shape};
+use super::{CorruptionError, Shape, SharedOperator};
 use crate::linalg::Matrix;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub enum LinearMap {
     /// A map that many maps have in common, such as those of one corruption at all of its levels. In the engine its numbers
     /// are constants instead of one row per time.
     Shared(SharedMap),
+    /// Computed by code of its own, for images too large for matrices; the engine has no such map.
+    Operator(SharedOperator),
 }
 
 /// A map that is not copied with those that contain it.
@@ -157,6 +159,33 @@ impl LinearMap {
             LinearMap::Dense(matrix) => square("dense matrix", matrix, shape.len()),
             LinearMap::Compose(parts) | LinearMap::Sum(parts) => parts.iter().try_for_each(|part| part.check(shape)),
             LinearMap::Shared(shared) => shared.map().check(shape),
+            LinearMap::Operator(operator) => {
+                let own = operator.shape();
+                if (own.height, own.width) == (shape.height, shape.width) {
+                    return Ok(());
+                }
+                let (found, expected) =
+                    (format!("{}x{}", own.height, own.width), format!("{}x{}", shape.height, shape.width));
+                Err(CorruptionError::MapSize { part: operator.name(), found, expected, shape })
+            }
+        }
+    }
+
+    /// The gain of each frequency of the cosine basis, where the map is diagonal in it and says so.
+    pub fn cosine_gains(&self, shape: Shape) -> Option<Vec<f64>> {
+        match self {
+            LinearMap::Identity => Some(vec![1.0; shape.pixels()]),
+            LinearMap::Scale(a) => Some(vec![*a; shape.pixels()]),
+            LinearMap::Operator(operator) => operator.cosine_gains(),
+            LinearMap::Shared(shared) => shared.map().cosine_gains(shape),
+            LinearMap::Compose(parts) => {
+                let mut product = vec![1.0; shape.pixels()];
+                for part in parts {
+                    product.iter_mut().zip(part.cosine_gains(shape)?).for_each(|(product, gain)| *product *= gain);
+                }
+                Some(product)
+            }
+            _ => None,
         }
     }
 
@@ -208,6 +237,7 @@ impl LinearMap {
                 total
             }
             LinearMap::Shared(shared) => shared.map().run(shape, x, adjoint),
+            LinearMap::Operator(operator) => operator.run(shape, x, adjoint),
         }
     }
 
@@ -245,6 +275,14 @@ impl LinearMap {
                 parts.iter().fold(Matrix::zeros(n, n), |total, part| total.combined(1.0, &part.dense(shape), 1.0))
             }
             LinearMap::Shared(shared) => shared.map().dense(shape),
+            LinearMap::Operator(operator) => {
+                let mut dense = Matrix::zeros(n, n);
+                for j in 0..n {
+                    let unit: Vec<f64> = (0..n).map(|i| if i == j { 1.0 } else { 0.0 }).collect();
+                    operator.run(shape, &unit, false).iter().enumerate().for_each(|(i, value)| dense[(i, j)] = *value);
+                }
+                dense
+            }
         }
     }
 }
