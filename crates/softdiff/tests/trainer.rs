@@ -17,7 +17,7 @@ use softdiff::network::{Network, UNetConfig};
 use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
-use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
+use softdiff::run::{Event, EventKind, RunFolder, StopRequest, StopSignal};
 use softdiff::sampler::{FlowMomentum, Momentum, Sampling};
 use softdiff::train::{
     CheckpointScore, ImageFeed, Preview, RunSpec, RunStore, Stepper, TrainError, Training, Unwatched, Watcher, train,
@@ -71,13 +71,15 @@ fn spec<'a>(dataset: &'a Dataset, prior: &'a Prior) -> RunSpec<'a> {
 #[derive(Default)]
 struct Stopper {
     after: Option<u64>,
-    done: u64,
+    stop: StopRequest,
     events: Vec<Event>,
 }
 
 impl Watcher for Stopper {
     fn step(&mut self, done: u64, _: u64, _: f64) {
-        self.done = done;
+        if self.after == Some(done) {
+            self.stop.ask(StopSignal::Terminate);
+        }
     }
     fn event(&mut self, event: &Event) {
         self.events.push(event.clone());
@@ -89,8 +91,8 @@ impl Watcher for Stopper {
     ) -> Result<Vec<CheckpointScore>, Box<dyn std::error::Error + Send + Sync>> {
         Ok(vec![CheckpointScore { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
     }
-    fn stop(&self) -> Option<StopSignal> {
-        (self.after == Some(self.done)).then_some(StopSignal::Terminate)
+    fn stop_request(&self) -> StopRequest {
+        self.stop.clone()
     }
 }
 
@@ -110,7 +112,7 @@ fn a_run_stopped_at_any_step_and_started_again_equals_an_uninterrupted_one() {
     for stop in [1, 4, 5, 6, 11] {
         let root = folder("trainer_stopped");
         let error = run(&root, &spec, &mut Stopper { after: Some(stop), ..Stopper::default() }).unwrap_err();
-        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == stop), "{error}");
+        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == Some(stop)), "{error}");
         let resumed = run(&root, &spec, &mut Stopper::default()).unwrap();
         assert!(resumed.params == expected.params && resumed.adam == expected.adam, "stopped at {stop}");
         for file in ["events.jsonl", "samples/preview-000000006.png", "samples/preview-000000012.png"] {

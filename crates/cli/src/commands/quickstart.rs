@@ -36,16 +36,16 @@ pub struct Quickstart {
 }
 
 impl Quickstart {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let begun = Instant::now();
         let recipe = Recipe::open("quickstart", &self.set)?;
         let device = self.device.open()?;
-        let stop = StopRequest::install()?;
         let run = self.out.display();
         if !json {
             eprintln!("quickstart: a small diffusion of images of clothes, from blur to sharp, into {run}");
         }
-        let finished = train::perform(recipe, &self.out, &device, Some(stop), json)?;
+        let finished = train::perform(recipe, &self.out, &device, stop, json)?;
+        stop.check()?;
         let folder = RunFolder::new(&self.out);
         let page = report::make(&folder, &device, self.samples)?;
         let grid = folder.samples().join("samples.png");

@@ -32,7 +32,7 @@ Example: another objective; here IHDM's, whose network is sampled by ihdm
 Example: times drawn one in each part of a batch, and a tenth of the clean loss mixed in
   softdiff train quickstart --out runs/options --set train.stratified=true --set objective.mixture=0.1
 
-Exit codes: 0 done, 75 stopped by SIGTERM and 130 by Ctrl-C with a checkpoint saved.";
+Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.
 #[derive(Args)]
@@ -54,7 +54,7 @@ pub struct Train {
 }
 
 impl Train {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let folder = RunFolder::new(&self.out);
         let recipe = match &self.recipe {
             Some(name) => Recipe::open(name, &self.set)?,
@@ -68,8 +68,7 @@ impl Train {
             return dry_run(&recipe, json);
         }
         let device = self.device.open()?;
-        let stop = StopRequest::install()?;
-        let finished = perform(recipe, &self.out, &device, Some(stop), json)?;
+        let finished = perform(recipe, &self.out, &device, stop, json)?;
         let run = self.out.display().to_string();
         if json {
             let facts = json!({
@@ -90,10 +89,10 @@ pub fn perform(
     recipe: Recipe,
     out: &Path,
     device: &Device,
-    stop: Option<StopRequest>,
+    stop: &StopRequest,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let mut terminal = Terminal::new(stop, quiet);
+    let mut terminal = Terminal::new(stop.clone(), quiet);
     terminal.say(&format!("device: {device}"));
     let progress = preparing();
     let training = Training::of(recipe).device(device).watch(&mut terminal).progress(&progress);

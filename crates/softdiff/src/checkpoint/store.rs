@@ -112,14 +112,14 @@ impl Checkpoints {
     /// Saves `state`: published whole and durable, verified, and only then are old ones deleted.
     ///
     /// `scores` are the metric's values by step, for the rule that keeps the best. A checkpoint of this step that is
-    /// there already and whole is left as it is.
+    /// there already and whole is left as it is, and the old ones are deleted as `scores` says now.
     pub fn save(&self, state: &TrainingState, scores: &BTreeMap<u64, f64>) -> Result<Saved> {
         let step = state.progress.step;
         let existing = self.steps()?.contains(&step);
         if existing && let Ok(checkpoint) = self.get(step) {
             let same = checkpoint.manifest().images_seen == state.progress.images_seen;
             if same && checkpoint.check_belongs_to(&self.identity).is_ok() {
-                return Ok(Saved { checkpoint, deleted: vec![], warnings: vec![] });
+                return Ok(self.tidy(checkpoint, scores));
             }
         }
         self.check_space(tensors::expected_bytes(state))?;
@@ -130,7 +130,12 @@ impl Checkpoints {
             let _ = self.fs.remove_folder(&temporary);
             return Err(error);
         }
-        let checkpoint = self.get(step)?;
+        Ok(self.tidy(self.get(step)?, scores))
+    }
+
+    /// Names the newest checkpoint, and deletes old ones.
+    fn tidy(&self, checkpoint: StoredCheckpoint, scores: &BTreeMap<u64, f64>) -> Saved {
+        let step = checkpoint.manifest().step;
         let latest = self.folder.join(LATEST);
         let hinted = publish(self.fs.as_ref(), &latest, format!("{}\n", folder_name(step)).as_bytes());
         let mut warnings: Vec<_> = hinted.doing("write", &latest).err().into_iter().collect();
@@ -146,7 +151,7 @@ impl Checkpoints {
             }
             Err(error) => warnings.push(error),
         }
-        Ok(Saved { checkpoint, deleted, warnings })
+        Saved { checkpoint, deleted, warnings }
     }
 
     /// Refuses when the disk has no room for a checkpoint of this state; worth asking before the first step.

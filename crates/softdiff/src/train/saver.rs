@@ -2,7 +2,8 @@
 
 use super::{RunSpec, RunStore, TrainError, Watcher};
 use crate::checkpoint::{
-    CheckpointWriter, Checkpoints, FoundCheckpoints, Save, StoredCheckpoint, TrainingState, folder_name,
+    CheckpointError, CheckpointWriter, Checkpoints, FoundCheckpoints, Save, StoredCheckpoint, TrainingState,
+    folder_name,
 };
 use std::collections::BTreeMap;
 
@@ -60,13 +61,11 @@ impl Saver {
         self.scores.insert(step, value);
     }
 
-    /// Hands a state over to be written.
-    pub(super) fn save(&mut self, state: TrainingState, watcher: &mut dyn Watcher) -> Result<(), TrainError> {
+    /// Hands a state over to be written; gives what failed after the one before was saved.
+    pub(super) fn save(&mut self, state: TrainingState) -> Result<Vec<CheckpointError>, TrainError> {
         self.newest = Some(folder_name(state.progress.step));
-        if let Some(saved) = self.writer.save(Save { state, scores: self.scores.clone() })? {
-            saved.warnings.iter().for_each(|warning| watcher.note(&warning.to_string()));
-        }
-        Ok(())
+        let before = self.writer.save(Save { state, scores: self.scores.clone() })?;
+        Ok(before.map_or(vec![], |saved| saved.warnings))
     }
 
     /// Fails if the last save did; does not wait.
