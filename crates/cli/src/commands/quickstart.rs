@@ -6,6 +6,7 @@ use crate::atomic_file::save;
 use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
+use softdiff::model::CheckpointChoice;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, StopRequest};
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ impl Quickstart {
         if !json {
             eprintln!("quickstart: a small diffusion of images of clothes, from blur to sharp, into {run}");
         }
-        let finished = train::perform(recipe, &self.out, &device, stop, json)?;
+        let finished = train::perform(recipe, &self.out, CheckpointChoice::Usual, &device, stop, json)?;
         stop.check()?;
         let folder = RunFolder::new(&self.out);
         let page = report::make(&folder, &device, self.samples)?;

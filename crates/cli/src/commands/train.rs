@@ -12,6 +12,7 @@ use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::{Device, Params};
+use softdiff::model::CheckpointChoice;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
 use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training};
@@ -46,6 +47,10 @@ pub struct Train {
     /// Change a key of the recipe, such as train.steps=5000.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Continue from this checkpoint: best (by the recipe's checkpoint.metric), last, or its step; later ones are set aside
+    /// [default: last].
+    #[arg(long, value_name = "best|last|STEP")]
+    checkpoint: Option<CheckpointChoice>,
     #[command(flatten)]
     device: DeviceFlag,
     /// Say what would be done; write nothing.
@@ -68,7 +73,7 @@ impl Train {
             return dry_run(&recipe, json);
         }
         let device = self.device.open()?;
-        let finished = perform(recipe, &self.out, &device, stop, json)?;
+        let finished = perform(recipe, &self.out, self.checkpoint.unwrap_or_default(), &device, stop, json)?;
         let run = self.out.display().to_string();
         if json {
             let facts = json!({
@@ -88,6 +93,7 @@ impl Train {
 pub fn perform(
     recipe: Recipe,
     out: &Path,
+    checkpoint: CheckpointChoice,
     device: &Device,
     stop: &StopRequest,
     quiet: bool,
@@ -95,7 +101,7 @@ pub fn perform(
     let mut terminal = Terminal::new(stop.clone(), quiet);
     terminal.say(&format!("device: {device}"));
     let progress = preparing();
-    let training = Training::of(recipe).device(device).watch(&mut terminal).progress(&progress);
+    let training = Training::of(recipe).device(device).checkpoint(checkpoint).watch(&mut terminal).progress(&progress);
     Ok(training.run_in(out)?.finished)
 }
 

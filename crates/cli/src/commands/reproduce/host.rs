@@ -8,6 +8,7 @@ use softdiff::engine::Device;
 use softdiff::experiment::{
     Experiment, ExperimentHost, ExperimentResults, ExperimentRunner, FigureInputs, PlannedModel, Show,
 };
+use softdiff::model::CheckpointChoice;
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::train::{Finished, PreparedRun};
@@ -55,7 +56,7 @@ impl ExperimentHost for ExperimentTerminal {
     }
 
     fn train(&mut self, recipe: Recipe, run: &Path) -> Result<Finished, Failure> {
-        let finished = train::perform(recipe, run, &self.device, &self.stop, self.json)?;
+        let finished = train::perform(recipe, run, CheckpointChoice::Usual, &self.device, &self.stop, self.json)?;
         self.stop.check()?;
         Ok(finished)
     }
