@@ -109,8 +109,8 @@ fn a_run_killed_at_any_moment_of_saving_is_resumable_and_loses_no_saved_step() {
 }
 
 #[test]
-fn sigterm_saves_and_exits_75_and_ctrl_c_130() {
-    for (name, code) in [("TERM", 75), ("INT", 130)] {
+fn sigterm_and_sighup_save_and_exit_75_and_ctrl_c_130() {
+    for (name, code) in [("TERM", 75), ("HUP", 75), ("INT", 130)] {
         let root = folder("killed_asked");
         let mut saved = 0;
         for trial in 0..5 {

@@ -71,6 +71,8 @@ fn spec<'a>(dataset: &'a Dataset, prior: &'a Prior) -> RunSpec<'a> {
 #[derive(Default)]
 struct Stopper {
     after: Option<u64>,
+    /// The same during the evaluation of a step.
+    during: Option<u64>,
     stop: StopRequest,
     events: Vec<Event>,
 }
@@ -89,6 +91,10 @@ impl Watcher for Stopper {
         step: u64,
         _: &Params<f32>,
     ) -> Result<Vec<CheckpointScore>, Box<dyn std::error::Error + Send + Sync>> {
+        if self.during == Some(step) {
+            self.stop.ask(StopSignal::HangUp);
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
         Ok(vec![CheckpointScore { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
     }
     fn stop_request(&self) -> StopRequest {
@@ -119,6 +125,14 @@ fn a_run_stopped_at_any_step_and_started_again_equals_an_uninterrupted_one() {
             let read = |root: &FilePath| std::fs::read(root.join(file)).unwrap();
             assert!(read(&straight) == read(&root), "stopped at {stop}: {file} differs");
         }
+    }
+    for during in [5, 10, 12] {
+        let root = folder("trainer_abandoned");
+        let error = run(&root, &spec, &mut Stopper { during: Some(during), ..Stopper::default() }).unwrap_err();
+        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == Some(during)), "{error}");
+        run(&root, &spec, &mut Stopper::default()).unwrap();
+        let events = |root: &FilePath| std::fs::read(root.join("events.jsonl")).unwrap();
+        assert!(events(&straight) == events(&root), "abandoned at {during}");
     }
     let kept = |step: u64| straight.join(format!("checkpoints/step-{step:09}")).is_dir();
     assert!(kept(5) && !kept(10) && kept(12), "the best and the newest stay");
