@@ -1,7 +1,7 @@
 //! The engine's atomic write, with this program's errors.
 
 use crate::diagnostics::{Failure, Outcome};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 pub use softdiff_engine::atomic_file::write;
@@ -13,5 +13,8 @@ pub fn save(path: &Path, bytes: &[u8]) -> Outcome {
 
 /// The failure of a file that could not be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display())).hint("check the folder and the free space")
+    Failure::new(format!("cannot write {}: {error}", path.display())).hint(match error.kind() {
+        ErrorKind::FileTooLarge => "a limit on file sizes is in force (ulimit -f): raise it",
+        _ => "check the folder and the free space",
+    })
 }

@@ -6,7 +6,7 @@ use softdiff::quote::shown;
 use softdiff::recipe::RecipeError;
 use softdiff::run::Stopped;
 use std::error::Error;
-use std::process::ExitCode;
+use std::io::IsTerminal;
 
 /// What a command returns.
 pub type Outcome = Result<(), Failure>;
@@ -51,7 +51,7 @@ impl Failure {
 
     /// Prints `error:`, each `cause:` and `hint:` to standard error, with `json` the same as an object on standard output,
     /// and gives the exit code.
-    pub fn report(&self, json: bool) -> ExitCode {
+    pub fn report(&self, json: bool) -> u8 {
         let (problem, remedy) = self.explain();
         let (problem, remedy) = (shown(&problem), remedy.map(|remedy| shown(&remedy)));
         // An error that only passes another one on has its message.
@@ -77,7 +77,7 @@ impl Failure {
         if crate::output::is_verbose() {
             eprintln!("in full: {:?}", self.error);
         }
-        ExitCode::from(self.code())
+        self.code()
     }
 
     /// What is wrong, and what to do about it.
@@ -110,6 +110,20 @@ impl Failure {
     }
 }
 
+/// The report of a process that a signal ends in the midst of its work. `continues` says whether the same command goes on from
+/// there.
+pub fn report_stop(reason: Box<dyn Error + Send + Sync>, continues: bool, json: bool) -> u8 {
+    let mut failure = Failure::new(reason);
+    if continues && failure.explain().1.is_none() {
+        failure = failure.hint("run the same command again to continue");
+    }
+    if std::io::stderr().is_terminal() {
+        // Below the line of the progress.
+        eprintln!();
+    }
+    failure.report(json)
+}
+
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::new(error)
@@ -131,11 +145,11 @@ mod tests {
 
     #[test]
     fn a_signal_that_stopped_training_in_good_order_decides_the_exit_code() {
-        for (signal, code) in [(StopSignal::Terminate, 75), (StopSignal::Interrupt, 130)] {
-            let failure = Failure::from(Stopped { signal, step: 7, checkpoint: Some("step-000000007".into()) });
+        for (signal, code) in [(StopSignal::Terminate, 75), (StopSignal::HangUp, 75), (StopSignal::Interrupt, 130)] {
+            let failure = Failure::from(Stopped { signal, step: Some(7), checkpoint: Some("step-000000007".into()) });
             assert_eq!(failure.code(), code);
             assert_eq!(hint(&failure).as_deref(), Some("run the same command again to continue"));
-            let stopped = Stopped { signal, step: 7, checkpoint: Some("step-000000007".into()) };
+            let stopped = Stopped { signal, step: Some(7), checkpoint: Some("step-000000007".into()) };
             let failure = Failure::from(TrainError::from(stopped));
             assert_eq!((failure.code(), hint(&failure).is_some()), (code, true));
         }

@@ -10,7 +10,10 @@ mod diagnostics;
 mod progress;
 
 use clap::{CommandFactory, Parser};
+use diagnostics::Failure;
 use output::Verbosity;
+use softdiff::run::StopRequest;
+use softdiff_engine::atomic_file::remove_temporaries;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -19,7 +22,7 @@ Exit codes:
   0    done
   1    failed; the message and its hint say how to fix it
   2    bad usage, or a bad recipe
-  75   stopped by SIGTERM with a checkpoint saved; run the same command again to continue
+  75   stopped by SIGTERM or SIGHUP, while training with a checkpoint saved; run the same command again to continue
   130  interrupted by Ctrl-C, while training with a checkpoint saved
 
 Begin with: softdiff quickstart";
@@ -49,14 +52,18 @@ fn main() -> ExitCode {
         (_, true) => Verbosity::Verbose,
         _ => Verbosity::Usual,
     });
-    let code = match command.run(json) {
+    let continues = command.continues();
+    let stop = StopRequest::install(move |reason| diagnostics::report_stop(reason, continues, json));
+    let code = match stop.map_err(Failure::from).and_then(|stop| command.run(json, &stop)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(json),
+        Err(failure) => ExitCode::from(failure.report(json)),
     };
     if output::is_verbose() {
         let memory = peak_memory().map_or(String::new(), |mib| format!(", {mib} MiB of memory at most"));
         eprintln!("took {:.3} s{memory}", begun.elapsed().as_secs_f64());
     }
+    // A thread that is not waited for may be writing.
+    remove_temporaries();
     code
 }
 

@@ -77,11 +77,11 @@ fn a_run_killed_at_several_steps_ends_byte_by_byte_as_an_uninterrupted_one() {
 }
 
 #[test]
-fn sigterm_exits_with_75_and_ctrl_c_with_130_each_with_a_checkpoint_to_go_on_from() {
+fn sigterm_and_sighup_exit_with_75_and_ctrl_c_with_130_each_with_a_checkpoint_to_go_on_from() {
     let scratch = Scratch::new("asked");
     let (straight, stopped) = (scratch.path("straight"), scratch.path("stopped"));
     done(&tiny(&straight, &LONG));
-    for (name, code, step) in [("-TERM", 75, 4), ("-INT", 130, 16)] {
+    for (name, code, step) in [("-TERM", 75, 4), ("-INT", 130, 16), ("-HUP", 75, 26)] {
         let mut child = start(&stopped);
         wait_for_step(&mut child, &stopped, step);
         signal(&child, name);
@@ -95,6 +95,67 @@ fn sigterm_exits_with_75_and_ctrl_c_with_130_each_with_a_checkpoint_to_go_on_fro
     }
     done(&["train", "--out", &stopped, "--device", "cpu"]);
     assert_alike(&stopped, &straight, "signals");
+}
+
+/// Sends a signal to a run at work on what follows a step, and checks that the step is saved.
+fn stop_after_step(run: &str, settings: &[&str], step: u64, name: &str) {
+    let mut child = command(&tiny(run, settings)).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_step(&mut child, run, step);
+    let (status, said) = end(child, name);
+    assert_eq!(status, Some(75), "{said}");
+    assert!(said.contains(&format!("at step {step}; step-{step:09} is saved")), "{said}");
+}
+
+/// Sends a signal, and gives the exit code and what was said.
+fn end(child: Child, name: &str) -> (Option<i32>, String) {
+    signal(&child, name);
+    let begun = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    // Two seconds are promised; the machine may be busy.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_signal_during_a_preview_saves_the_step_and_the_preview_is_made_when_the_run_goes_on() {
+    let scratch = Scratch::new("preview");
+    let (straight, stopped) = (scratch.path("straight"), scratch.path("stopped"));
+    let settings = [&LONG[..], &["--set=preview.steps=100", "--set=preview.images=8"]].concat();
+    done(&tiny(&straight, &settings));
+    let previews = |run: &str| [20, 40].map(|step| format!("{run}/samples/preview-{step:09}.png"));
+    // The second is after the last step.
+    stop_after_step(&stopped, &settings, 20, "-TERM");
+    assert!(!std::path::Path::new(&previews(&stopped)[0]).exists(), "the preview was abandoned");
+    stop_after_step(&stopped, &settings, 40, "-HUP");
+    done(&tiny(&stopped, &settings));
+    assert_alike(&stopped, &straight, "signals during previews");
+    assert!(previews(&stopped).map(bytes) == previews(&straight).map(bytes), "the previews differ");
+}
+
+#[test]
+fn a_signal_during_an_evaluation_saves_the_step_and_it_is_scored_when_the_run_goes_on() {
+    let scratch = Scratch::new("evaluation");
+    let (straight, stopped) = (scratch.path("straight"), scratch.path("stopped"));
+    let settings = [
+        "--set=train.steps=40",
+        "--set=checkpoint.every=20",
+        "--set=preview.every=20",
+        "--set=checkpoint.keep_last=1",
+        "--set=checkpoint.keep_best=1",
+        "--set=checkpoint.metric=sliced-wasserstein",
+        "--set=checkpoint.images=16",
+        "--set=sample.steps=30",
+    ];
+    done(&tiny(&straight, &settings));
+    stop_after_step(&stopped, &settings, 20, "-HUP");
+    stop_after_step(&stopped, &settings, 40, "-TERM");
+    done(&tiny(&stopped, &settings));
+    assert_alike(&stopped, &straight, "signals during evaluations");
+    let kept = |run: &str| {
+        let names = std::fs::read_dir(format!("{run}/checkpoints")).unwrap().map(|entry| entry.unwrap().file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(kept(&stopped), kept(&straight));
 }
 
 #[test]

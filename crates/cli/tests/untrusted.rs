@@ -125,6 +125,50 @@ fn a_damaged_newest_checkpoint_is_an_error_that_names_an_older_one() {
 }
 
 #[test]
+fn training_goes_on_from_an_older_checkpoint_only_if_told_to_and_ends_as_if_nothing_had_been() {
+    let scratch = Scratch::new("untrusted-train");
+    let run = tiny_run(&scratch);
+    let (straight, checkpoints) = (scratch.path("straight"), format!("{run}/checkpoints"));
+    copy(&run, &straight);
+    // What a killed process leaves is no damage.
+    fs::create_dir(format!("{checkpoints}/step-000000009.tmp-1")).unwrap();
+    done(&tiny(&run, &[]));
+    let weights = format!("{checkpoints}/step-000000008/ema-0.9.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    let said = refused(&tiny(&run, &[]));
+    assert!(said.contains("step-000000008/ema-0.9.safetensors is damaged"), "{said}");
+    assert!(said.contains(&format!("softdiff train --out {run} --checkpoint 4")), "{said}");
+    let said = refused(&["train", "--out", &run, "--checkpoint", "5", "--device=cpu"]);
+    assert!(said.contains("has no checkpoint at step 5") && said.contains("one of 4, 8"), "{said}");
+    done(&["train", "--out", &run, "--checkpoint", "4", "--device=cpu"]);
+    assert!(fs::exists(format!("{checkpoints}/aside-step-000000008")).unwrap(), "what is set aside is kept");
+    done(&["train", "--out", &run, "--device=cpu"]);
+    for file in ["events.jsonl", "checkpoints/step-000000008/params.safetensors", "samples/preview-000000008.png"] {
+        let read = |run: &str| fs::read(format!("{run}/{file}")).unwrap();
+        assert!(read(&run) == read(&straight), "{file} differs");
+    }
+}
+
+#[test]
+fn removing_the_lock_file_of_a_run_lets_no_second_writer_in() {
+    let scratch = Scratch::new("untrusted-lock");
+    let run = scratch.path("run");
+    let mut first = command(&tiny(&run, &["--set=train.steps=1000000"])).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !fs::exists(format!("{run}/checkpoints/step-000000004")).unwrap() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::remove_file(format!("{run}/run.lock")).unwrap();
+    let said = refused(&tiny(&run, &["--set=train.steps=1000000"]));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(said.contains("is being written by"), "{said}");
+}
+
+#[test]
 fn a_changed_prior_schedule_or_recipe_is_noticed_before_anything_is_sampled() {
     let scratch = Scratch::new("untrusted-changed");
     let run = tiny_run(&scratch);

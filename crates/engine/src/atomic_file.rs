@@ -1,13 +1,16 @@
 //! A file that is complete or absent: written under a temporary name in its folder, synced, then renamed.
 //!
-//! The temporary file is always a new one (`O_EXCL`), so that a symbolic link at its name is never followed.
+//! The temporary file is always a new one (`O_EXCL`), so that a symbolic link at its name is never followed. A process that ends
+//! on the way removes its temporary files by [`remove_temporaries`].
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The operations that an atomic write is made of, as a trait, so that a test can fail any one of them.
 pub trait AtomicFs: Debug + Send + Sync {
@@ -68,7 +71,7 @@ pub fn write(path: &Path, content: impl FnOnce(&mut Output) -> io::Result<()>) -
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = with_suffix(path, &format!(".{}-{number}.tmp", std::process::id()))?;
-        match Disk.create_new(&temporary) {
+        match create(&Disk, &temporary) {
             // Left by an earlier process of the same number, or a process in another container.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             file => return replace(&Disk, file?, &temporary, path, content),
@@ -89,7 +92,32 @@ pub fn write_exclusively(
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    replace(fs, fs.create_new(&temporary)?, &temporary, path, content)
+    replace(fs, create(fs, &temporary)?, &temporary, path, content)
+}
+
+/// Removes the temporary files of this process. From then on it can neither make nor rename one: a thread that tries waits
+/// for ever. For a process that is about to end.
+pub fn remove_temporaries() {
+    let temporaries = temporaries();
+    for path in temporaries.iter() {
+        // There is nobody left to tell.
+        let _ = fs::remove_file(path);
+    }
+    std::mem::forget(temporaries);
+}
+
+/// The temporary files that are being written.
+fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    static TEMPORARIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    // A panic elsewhere leaves the names right.
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn create(fs: &dyn AtomicFs, temporary: &Path) -> io::Result<Box<dyn FsFile>> {
+    let mut temporaries = temporaries();
+    let file = fs.create_new(temporary)?;
+    temporaries.insert(temporary.into());
+    Ok(file)
 }
 
 fn replace(
@@ -99,10 +127,16 @@ fn replace(
     path: &Path,
     content: impl FnOnce(&mut Output) -> io::Result<()>,
 ) -> io::Result<()> {
-    if let Err(error) = fill(file, content).and_then(|()| fs.rename(temporary, path)) {
-        // The first error is the one to report.
-        let _ = fs.remove_file(temporary);
-        return Err(error);
+    let filled = fill(file, content);
+    {
+        let mut temporaries = temporaries();
+        let renamed = filled.and_then(|()| fs.rename(temporary, path));
+        if renamed.is_err() {
+            // The first error is the one to report.
+            let _ = fs.remove_file(temporary);
+        }
+        temporaries.remove(temporary);
+        renamed?;
     }
     // Without this, a power cut can take the new name back.
     match path.parent() {

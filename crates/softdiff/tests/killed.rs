@@ -8,7 +8,7 @@ use run_support::{checkpoints, folder, newest, state};
 use softdiff::engine::rng::philox;
 use softdiff::hint::Hint;
 use softdiff::run::fs::{Disk, Fs};
-use softdiff::run::{RunFolder, StopRequest};
+use softdiff::run::{RunFolder, StopRequest, Stopped};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,8 @@ fn child_that_saves_forever() {
     let Some(root) = folder_of_child() else { return };
     let run = RunFolder::new(&root);
     let lock = run.lock().unwrap();
-    let stop = StopRequest::install().unwrap();
+    let stop = StopRequest::install(|_| 1).unwrap();
+    let _hold = stop.hold();
     let all = checkpoints(&run.checkpoints(), 2);
     let found = all.resume(&lock).unwrap();
     let first = found.newest.map_or(1, |stored| stored.manifest().step + 1);
@@ -52,9 +53,14 @@ fn child_that_saves_forever() {
 #[ignore = "a child of other tests"]
 fn child_that_never_ends_a_step() {
     let Some(_) = folder_of_child() else { return };
-    let _stop = StopRequest::install().unwrap();
+    let stop = StopRequest::install(last_words).unwrap();
+    let _hold = stop.hold();
     println!("ready");
     std::thread::sleep(LONGEST_LIFE);
+}
+
+fn last_words(reason: Box<dyn std::error::Error + Send + Sync>) -> u8 {
+    reason.downcast_ref::<Stopped>().map_or(1, |stopped| stopped.signal.exit_code())
 }
 
 /// The last step that the child said was saved.
@@ -103,8 +109,8 @@ fn a_run_killed_at_any_moment_of_saving_is_resumable_and_loses_no_saved_step() {
 }
 
 #[test]
-fn sigterm_saves_and_exits_75_and_ctrl_c_130() {
-    for (name, code) in [("TERM", 75), ("INT", 130)] {
+fn sigterm_and_sighup_save_and_exit_75_and_ctrl_c_130() {
+    for (name, code) in [("TERM", 75), ("HUP", 75), ("INT", 130)] {
         let root = folder("killed_asked");
         let mut saved = 0;
         for trial in 0..5 {

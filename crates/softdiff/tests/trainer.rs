@@ -17,7 +17,7 @@ use softdiff::network::{Network, UNetConfig};
 use softdiff::objective::Prediction;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
-use softdiff::run::{Event, EventKind, RunFolder, StopSignal};
+use softdiff::run::{Event, EventKind, RunFolder, StopRequest, StopSignal};
 use softdiff::sampler::{FlowMomentum, Momentum, Sampling};
 use softdiff::train::{
     CheckpointScore, ImageFeed, Preview, RunSpec, RunStore, Stepper, TrainError, Training, Unwatched, Watcher, train,
@@ -71,13 +71,17 @@ fn spec<'a>(dataset: &'a Dataset, prior: &'a Prior) -> RunSpec<'a> {
 #[derive(Default)]
 struct Stopper {
     after: Option<u64>,
-    done: u64,
+    /// The same during the evaluation of a step.
+    during: Option<u64>,
+    stop: StopRequest,
     events: Vec<Event>,
 }
 
 impl Watcher for Stopper {
     fn step(&mut self, done: u64, _: u64, _: f64) {
-        self.done = done;
+        if self.after == Some(done) {
+            self.stop.ask(StopSignal::Terminate);
+        }
     }
     fn event(&mut self, event: &Event) {
         self.events.push(event.clone());
@@ -87,10 +91,14 @@ impl Watcher for Stopper {
         step: u64,
         _: &Params<f32>,
     ) -> Result<Vec<CheckpointScore>, Box<dyn std::error::Error + Send + Sync>> {
+        if self.during == Some(step) {
+            self.stop.ask(StopSignal::HangUp);
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
         Ok(vec![CheckpointScore { metric: "score".into(), value: (step as f64 - 5.0).abs(), images: 1 }])
     }
-    fn stop(&self) -> Option<StopSignal> {
-        (self.after == Some(self.done)).then_some(StopSignal::Terminate)
+    fn stop_request(&self) -> StopRequest {
+        self.stop.clone()
     }
 }
 
@@ -110,13 +118,21 @@ fn a_run_stopped_at_any_step_and_started_again_equals_an_uninterrupted_one() {
     for stop in [1, 4, 5, 6, 11] {
         let root = folder("trainer_stopped");
         let error = run(&root, &spec, &mut Stopper { after: Some(stop), ..Stopper::default() }).unwrap_err();
-        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == stop), "{error}");
+        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == Some(stop)), "{error}");
         let resumed = run(&root, &spec, &mut Stopper::default()).unwrap();
         assert!(resumed.params == expected.params && resumed.adam == expected.adam, "stopped at {stop}");
         for file in ["events.jsonl", "samples/preview-000000006.png", "samples/preview-000000012.png"] {
             let read = |root: &FilePath| std::fs::read(root.join(file)).unwrap();
             assert!(read(&straight) == read(&root), "stopped at {stop}: {file} differs");
         }
+    }
+    for during in [5, 10, 12] {
+        let root = folder("trainer_abandoned");
+        let error = run(&root, &spec, &mut Stopper { during: Some(during), ..Stopper::default() }).unwrap_err();
+        assert!(matches!(error, TrainError::Stopped(ref s) if s.step == Some(during)), "{error}");
+        run(&root, &spec, &mut Stopper::default()).unwrap();
+        let events = |root: &FilePath| std::fs::read(root.join("events.jsonl")).unwrap();
+        assert!(events(&straight) == events(&root), "abandoned at {during}");
     }
     let kept = |step: u64| straight.join(format!("checkpoints/step-{step:09}")).is_dir();
     assert!(kept(5) && !kept(10) && kept(12), "the best and the newest stay");

@@ -1,11 +1,12 @@
 //! `softdiff completions` and `softdiff man`: the command line described for shells and for `man`.
 
+use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use crate::output;
 use clap::Args;
 use clap_complete::Shell;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Print the completions of a shell.
 #[derive(Args)]
@@ -47,18 +48,14 @@ pub struct Man {
 
 impl Man {
     pub fn run(self, json: bool) -> Outcome {
-        let written = std::fs::create_dir_all(&self.out)
-            .and_then(|()| clap_mangen::generate_to(crate::arguments(), &self.out))
-            .and_then(|()| {
-                std::fs::read_dir(&self.out)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()
-            });
-        let files = written.map_err(|error| {
+        std::fs::create_dir_all(&self.out).map_err(|error| {
             Failure::new(format!("cannot write to {}: {error}", self.out.display()))
                 .hint("give a folder you may write to")
         })?;
-        let page = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "1");
-        let mut pages: Vec<String> =
-            files.iter().filter(|file| page(file)).map(|file| file.display().to_string()).collect();
+        let mut program = crate::arguments().disable_help_subcommand(true);
+        program.build();
+        let mut pages = Vec::new();
+        write_pages(program, &self.out, &mut pages)?;
         pages.sort();
         if json {
             println!("{}", json!({ "files": pages }));
@@ -67,4 +64,17 @@ impl Man {
         }
         Ok(())
     }
+}
+
+/// Writes the pages of a command and of those below it.
+fn write_pages(command: clap::Command, folder: &Path, pages: &mut Vec<String>) -> Outcome {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()).cloned() {
+        write_pages(below, folder, pages)?;
+    }
+    let (page, mut text) = (clap_mangen::Man::new(command), Vec::new());
+    page.render(&mut text)?;
+    let file = folder.join(page.get_filename());
+    save(&file, &text)?;
+    pages.push(file.display().to_string());
+    Ok(())
 }

@@ -26,6 +26,7 @@ mod watch;
 
 use crate::diagnostics::Outcome;
 use clap::Subcommand;
+use softdiff::run::StopRequest;
 
 /// What `softdiff` can do.
 #[derive(Subcommand)]
@@ -52,8 +53,9 @@ pub enum CliCommand {
 }
 
 impl CliCommand {
-    /// Runs the verb; with `json`, prints one object on standard output.
-    pub fn run(self, json: bool) -> Outcome {
+    /// Runs the verb; with `json`, prints one object on standard output. Those that save something stop by `stop`; a signal ends
+    /// the others at once.
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         match self {
             CliCommand::Bench(bench) => bench.run(json),
             CliCommand::Completions(completions) => completions.run(json),
@@ -64,16 +66,21 @@ impl CliCommand {
             CliCommand::Export(export) => export.run(json),
             CliCommand::Import(import) => import.run(json),
             CliCommand::Man(man) => man.run(json),
-            CliCommand::Quickstart(quickstart) => quickstart.run(json),
+            CliCommand::Quickstart(quickstart) => quickstart.run(json, stop),
             CliCommand::Recipe(recipe) => recipe.run(json),
             CliCommand::Report(report) => report.run(json),
-            CliCommand::Reproduce(reproduce) => reproduce.run(json),
+            CliCommand::Reproduce(reproduce) => reproduce.run(json, stop),
             CliCommand::Restore(restore) => restore.run(json),
             CliCommand::Sample(sample) => sample.run(json),
             CliCommand::Schedule(arguments) => schedule::run(*arguments, json),
-            CliCommand::Studio(studio) => studio.run(json),
-            CliCommand::Train(train) => train.run(json),
-            CliCommand::Watch(watch) => watch.run(json),
+            CliCommand::Studio(studio) => studio.run(json, stop),
+            CliCommand::Train(train) => train.run(json, stop),
+            CliCommand::Watch(watch) => watch.run(json, stop),
         }
+    }
+
+    /// Whether the same command goes on where it was stopped.
+    pub fn continues(&self) -> bool {
+        matches!(self, CliCommand::Train(_) | CliCommand::Quickstart(_) | CliCommand::Reproduce(_))
     }
 }

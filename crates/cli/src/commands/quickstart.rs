@@ -6,6 +6,7 @@ use crate::atomic_file::save;
 use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
+use softdiff::model::CheckpointChoice;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, StopRequest};
 use std::path::PathBuf;
@@ -36,16 +37,16 @@ pub struct Quickstart {
 }
 
 impl Quickstart {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let begun = Instant::now();
         let recipe = Recipe::open("quickstart", &self.set)?;
         let device = self.device.open()?;
-        let stop = StopRequest::install()?;
         let run = self.out.display();
         if !json {
             eprintln!("quickstart: a small diffusion of images of clothes, from blur to sharp, into {run}");
         }
-        let finished = train::perform(recipe, &self.out, &device, Some(stop), json)?;
+        let finished = train::perform(recipe, &self.out, CheckpointChoice::Usual, &device, stop, json)?;
+        stop.check()?;
         let folder = RunFolder::new(&self.out);
         let page = report::make(&folder, &device, self.samples)?;
         let grid = folder.samples().join("samples.png");

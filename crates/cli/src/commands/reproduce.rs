@@ -86,7 +86,7 @@ enum DistanceName {
 }
 
 impl Reproduce {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         if self.name == "list" {
             list(json);
             return Ok(());
@@ -97,7 +97,6 @@ impl Reproduce {
         // Before hours of training, not after.
         let network = if experiment.trains() { self.network()? } else { None };
         let device = self.device.open()?;
-        let stop = StopRequest::install()?;
         let folder = self.out.join(experiment.name);
         let mut host =
             ExperimentTerminal { experiment, folder: folder.clone(), device: device.clone(), stop: stop.clone(), json };
@@ -111,7 +110,6 @@ impl Reproduce {
             network,
             folder,
             device,
-            stop: Some(stop),
             command: typed(),
             progress: &|task, unit, done, total| tasks.update(task, unit, done, total),
         };

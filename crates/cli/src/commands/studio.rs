@@ -52,7 +52,7 @@ pub struct StudioCommand {
 
 impl StudioCommand {
     /// Runs the verb, until a signal ends it.
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let device = self.device.name().to_owned();
         let options = StudioOptions { runs: self.runs, models: self.model, device, token: !self.no_token };
         let url = serve(SocketAddr::new(self.host, self.port), options).map_err(|error| {
@@ -61,7 +61,8 @@ impl StudioCommand {
                 None => error.into(),
             }
         })?;
-        let stop = StopRequest::install()?;
+        // A signal is how it is meant to end.
+        let _hold = stop.hold();
         if json {
             println!("{}", json!({ "url": url }));
         } else {

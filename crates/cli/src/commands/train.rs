@@ -12,6 +12,7 @@ use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::{Device, Params};
+use softdiff::model::CheckpointChoice;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
 use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training};
@@ -32,7 +33,7 @@ Example: another objective; here IHDM's, whose network is sampled by ihdm
 Example: times drawn one in each part of a batch, and a tenth of the clean loss mixed in
   softdiff train quickstart --out runs/options --set train.stratified=true --set objective.mixture=0.1
 
-Exit codes: 0 done, 75 stopped by SIGTERM and 130 by Ctrl-C with a checkpoint saved.";
+Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.
 #[derive(Args)]
@@ -46,6 +47,10 @@ pub struct Train {
     /// Change a key of the recipe, such as train.steps=5000.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Continue from this checkpoint: best (by the recipe's checkpoint.metric), last, or its step; later ones are set aside
+    /// [default: last].
+    #[arg(long, value_name = "best|last|STEP")]
+    checkpoint: Option<CheckpointChoice>,
     #[command(flatten)]
     device: DeviceFlag,
     /// Say what would be done; write nothing.
@@ -54,7 +59,7 @@ pub struct Train {
 }
 
 impl Train {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let folder = RunFolder::new(&self.out);
         let recipe = match &self.recipe {
             Some(name) => Recipe::open(name, &self.set)?,
@@ -68,8 +73,7 @@ impl Train {
             return dry_run(&recipe, json);
         }
         let device = self.device.open()?;
-        let stop = StopRequest::install()?;
-        let finished = perform(recipe, &self.out, &device, Some(stop), json)?;
+        let finished = perform(recipe, &self.out, self.checkpoint.unwrap_or_default(), &device, stop, json)?;
         let run = self.out.display().to_string();
         if json {
             let facts = json!({
@@ -89,14 +93,15 @@ impl Train {
 pub fn perform(
     recipe: Recipe,
     out: &Path,
+    checkpoint: CheckpointChoice,
     device: &Device,
-    stop: Option<StopRequest>,
+    stop: &StopRequest,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let mut terminal = Terminal::new(stop, quiet);
+    let mut terminal = Terminal::new(stop.clone(), quiet);
     terminal.say(&format!("device: {device}"));
     let progress = preparing();
-    let training = Training::of(recipe).device(device).watch(&mut terminal).progress(&progress);
+    let training = Training::of(recipe).device(device).checkpoint(checkpoint).watch(&mut terminal).progress(&progress);
     Ok(training.run_in(out)?.finished)
 }
 

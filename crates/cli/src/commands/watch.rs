@@ -54,7 +54,7 @@ pub struct WatchRun {
 }
 
 impl WatchRun {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let folder = RunFolder::new(&self.run);
         if !folder.config().is_file() && !folder.events().is_file() {
             let failure = Failure::new(format!("{} is no run: it has no config.toml", self.run.display()));
@@ -72,10 +72,11 @@ impl WatchRun {
         if self.once {
             return once(&folder, &mut watch, protocol, terminal);
         }
-        let stop = StopRequest::install()?;
+        // The terminal is to be restored.
+        let _hold = stop.hold();
         match terminal && std::io::stdin().is_terminal() {
-            true => live(&folder, &mut watch, protocol, &stop),
-            false => plain(&mut watch, &stop),
+            true => live(&folder, &mut watch, protocol, stop),
+            false => plain(&mut watch, stop),
         }
     }
 }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 const LATEST: &str = "latest";
 /// What precedes the name of a checkpoint that is being deleted.
 const TRASH: &str = "trash-";
+/// What precedes the name of a checkpoint after which training did not go on.
+const ASIDE: &str = "aside-";
 /// What precedes the process number in the name of a checkpoint that is being written.
 const TEMPORARY: &str = ".tmp-";
 
@@ -96,7 +98,13 @@ impl Checkpoints {
     /// [`Self::newest_valid`], after removing what an earlier process left half-written or half-deleted.
     ///
     /// Only who holds the run's lock may do this: otherwise another process may be writing at this moment.
-    pub fn resume(&self, _held: &RunLock) -> Result<FoundCheckpoints> {
+    pub fn resume(&self, held: &RunLock) -> Result<FoundCheckpoints> {
+        let removed = self.remove_unfinished(held)?;
+        Ok(FoundCheckpoints { removed, ..self.newest_valid()? })
+    }
+
+    /// Removes what an earlier process left half-written or half-deleted; gives the names.
+    pub fn remove_unfinished(&self, _held: &RunLock) -> Result<Vec<String>> {
         let mut removed = Vec::new();
         for name in self.fs.list(&self.folder).doing("list", &self.folder)? {
             let temporary = name.split_once(TEMPORARY).is_some_and(|(name, _)| step_of(name).is_some());
@@ -106,20 +114,32 @@ impl Checkpoints {
                 removed.push(name);
             }
         }
-        Ok(FoundCheckpoints { removed, ..self.newest_valid()? })
+        Ok(removed)
+    }
+
+    /// Gives every checkpoint after `step`, whole or not, a name under which it is no longer one of the run's, because training
+    /// goes on from `step`. Gives the old and new names.
+    pub fn set_aside_after(&self, _held: &RunLock, step: u64) -> Result<Vec<(String, String)>> {
+        let mut renamed = Vec::new();
+        for later in self.steps()?.into_iter().filter(|later| *later > step) {
+            let (name, aside) = (folder_name(later), format!("{ASIDE}{}", folder_name(later)));
+            self.move_to(&name, &aside)?;
+            renamed.push((name, aside));
+        }
+        Ok(renamed)
     }
 
     /// Saves `state`: published whole and durable, verified, and only then are old ones deleted.
     ///
     /// `scores` are the metric's values by step, for the rule that keeps the best. A checkpoint of this step that is
-    /// there already and whole is left as it is.
+    /// there already and whole is left as it is, and the old ones are deleted as `scores` says now.
     pub fn save(&self, state: &TrainingState, scores: &BTreeMap<u64, f64>) -> Result<Saved> {
         let step = state.progress.step;
         let existing = self.steps()?.contains(&step);
         if existing && let Ok(checkpoint) = self.get(step) {
             let same = checkpoint.manifest().images_seen == state.progress.images_seen;
             if same && checkpoint.check_belongs_to(&self.identity).is_ok() {
-                return Ok(Saved { checkpoint, deleted: vec![], warnings: vec![] });
+                return Ok(self.tidy(checkpoint, scores));
             }
         }
         self.check_space(tensors::expected_bytes(state))?;
@@ -130,7 +150,12 @@ impl Checkpoints {
             let _ = self.fs.remove_folder(&temporary);
             return Err(error);
         }
-        let checkpoint = self.get(step)?;
+        Ok(self.tidy(self.get(step)?, scores))
+    }
+
+    /// Names the newest checkpoint, and deletes old ones.
+    fn tidy(&self, checkpoint: StoredCheckpoint, scores: &BTreeMap<u64, f64>) -> Saved {
+        let step = checkpoint.manifest().step;
         let latest = self.folder.join(LATEST);
         let hinted = publish(self.fs.as_ref(), &latest, format!("{}\n", folder_name(step)).as_bytes());
         let mut warnings: Vec<_> = hinted.doing("write", &latest).err().into_iter().collect();
@@ -146,7 +171,7 @@ impl Checkpoints {
             }
             Err(error) => warnings.push(error),
         }
-        Ok(Saved { checkpoint, deleted, warnings })
+        Saved { checkpoint, deleted, warnings }
     }
 
     /// Refuses when the disk has no room for a checkpoint of this state; worth asking before the first step.
@@ -202,13 +227,17 @@ impl Checkpoints {
     }
 
     fn set_aside(&self, step: u64) -> Result<PathBuf> {
-        let place = self.folder.join(folder_name(step));
-        let trash = self.folder.join(format!("{TRASH}{}", folder_name(step)));
-        match self.fs.remove_folder(&trash) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing("remove", &trash),
-            _ => self.fs.rename(&place, &trash).doing("set aside", &place)?,
+        self.move_to(&folder_name(step), &format!("{TRASH}{}", folder_name(step)))
+    }
+
+    /// Renames a checkpoint, durably; what had the new name is removed.
+    fn move_to(&self, name: &str, other: &str) -> Result<PathBuf> {
+        let (place, to) = (self.folder.join(name), self.folder.join(other));
+        match self.fs.remove_folder(&to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing("remove", &to),
+            _ => self.fs.rename(&place, &to).doing("set aside", &place)?,
         }
         self.fs.sync_folder(&self.folder).doing("sync", &self.folder)?;
-        Ok(trash)
+        Ok(to)
     }
 }

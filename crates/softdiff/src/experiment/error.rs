@@ -7,7 +7,6 @@ use crate::metrics::MetricError;
 use crate::model::ModelError;
 use crate::path::PathError;
 use crate::recipe::{BuildError, RecipeError};
-use crate::run::Stopped;
 use crate::sampler::SamplerError;
 use crate::schedule::ScheduleError;
 use crate::spectrum::SpectrumError;
@@ -69,8 +68,6 @@ pub enum ExperimentError {
     Corruption(#[from] CorruptionError),
     #[error("{0}")]
     Path(#[from] PathError),
-    #[error("{0}")]
-    Stopped(#[from] Stopped),
 }
 
 impl Hint for ExperimentError {

@@ -6,7 +6,6 @@ use crate::inception::{Extractor, Inception, Preset};
 use crate::metrics::{Distance, ImageSet, ImageSetInfo, Measured, TaskProgress, evenly_spaced};
 use crate::model::{Generator, Model, batch_size};
 use crate::recipe::{DataSection, SampleSection};
-use crate::run::{StopRequest, Stopped};
 use softdiff_engine::Device;
 use std::path::Path;
 
@@ -80,14 +79,13 @@ impl ReferenceData {
     }
 }
 
-/// Images of a set of seeds as bytes: 0, 1, ... the first, then as many others; a signal ends it between two batches.
+/// Images of a set of seeds as bytes: 0, 1, ... the first, then as many others.
 pub(super) fn images(
     model: &Model,
     section: &SampleSection,
     set: usize,
     samples: usize,
     device: &Device,
-    stop: Option<&StopRequest>,
     progress: TaskProgress<'_>,
 ) -> Result<(Vec<u8>, usize), ExperimentError> {
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
@@ -99,10 +97,6 @@ pub(super) fn images(
     let seeds: Vec<u64> = (0..samples as u64).map(|seed| seed + (set * samples) as u64).collect();
     let mut bytes = Vec::with_capacity(samples * model.path.shape().len());
     for (part, seeds) in seeds.chunks(batch).enumerate() {
-        if let Some(signal) = stop.and_then(StopRequest::signal) {
-            let checkpoint = "the model".to_owned();
-            return Err(Stopped { signal, step: model.step, checkpoint: Some(checkpoint) }.into());
-        }
         bytes.extend(section.quantise.bytes(&generator.images(&generation, seeds, &mut |_, _| {})?));
         progress("sampling", "images", part * batch + seeds.len(), samples);
     }

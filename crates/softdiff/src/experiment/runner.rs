@@ -8,7 +8,7 @@ use crate::inception::Inception;
 use crate::metrics::{Measured, Nearest, TaskProgress, evenly_spaced, memorisation, nearest};
 use crate::model::{CheckpointChoice, Model};
 use crate::recipe::{Recipe, SampleSection};
-use crate::run::{RunFolder, StopRequest};
+use crate::run::RunFolder;
 use crate::schedule::Schedule;
 use crate::spectrum::Spectrum;
 use crate::train::{Finished, PreparedRun, Training};
@@ -37,8 +37,6 @@ pub struct ExperimentRunner<'a> {
     pub folder: PathBuf,
     /// Where to compute.
     pub device: Device,
-    /// A signal ends sampling between two batches.
-    pub stop: Option<StopRequest>,
     /// The command, for the record.
     pub command: String,
     /// How far long tasks are.
@@ -249,8 +247,7 @@ impl ExperimentRunner<'_> {
         results: &ExperimentResults,
     ) -> Result<(MeasurementRow, Vec<u8>), ExperimentError> {
         let begun = Instant::now();
-        let sampled =
-            |set| images(model, section, set, results.samples, &self.device, self.stop.as_ref(), self.progress);
+        let sampled = |set| images(model, section, set, results.samples, &self.device, self.progress);
         let (bytes, evaluations) = sampled(0)?;
         let Measured { value, error, .. } = reference.distance(&bytes)?;
         let mut by_seed = vec![value];

@@ -2,7 +2,6 @@
 
 use super::ModelError;
 use crate::checkpoint::{Checkpoints, Identity, Retention, StoredCheckpoint};
-use crate::recipe::Recipe;
 use crate::run::RunFolder;
 use serde::Serialize;
 use std::fmt;
@@ -61,9 +60,10 @@ impl fmt::Display for Chosen {
 }
 
 /// Opens and verifies the checkpoint of a run.
-pub(super) fn find(
+pub(crate) fn find(
     folder: &RunFolder,
-    recipe: &Recipe,
+    metric: &str,
+    retention: &Retention,
     choice: CheckpointChoice,
 ) -> Result<(StoredCheckpoint, Chosen), ModelError> {
     let none = || ModelError::NoCheckpoint(folder.root().into());
@@ -72,6 +72,9 @@ pub(super) fn find(
     }
     let all = Checkpoints::open(folder.fs(), &folder.checkpoints(), Identity::default(), Retention::default())?;
     let steps = all.steps()?;
+    if steps.is_empty() {
+        return Err(none());
+    }
     if let CheckpointChoice::Step(step) = choice {
         if !steps.contains(&step) {
             let there = steps.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -80,13 +83,12 @@ pub(super) fn find(
         return Ok((all.get(step)?, Chosen::Step { step }));
     }
     if choice != CheckpointChoice::Last {
-        let metric = &recipe.checkpoint.metric;
         let scores = folder.scores(metric)?;
         let values = scores.iter().map(|(step, score)| (*step, score.value)).collect();
-        let best = recipe.checkpoint.retention().best(&steps, u64::MAX, &values);
+        let best = retention.best(&steps, u64::MAX, &values);
         match best.and_then(|step| Some((step, scores.get(&step)?))) {
             Some((step, score)) => {
-                let chosen = Chosen::Best { step, metric: metric.clone(), value: score.value, images: score.images };
+                let chosen = Chosen::Best { step, metric: metric.to_owned(), value: score.value, images: score.images };
                 return Ok((all.get(step)?, chosen));
             }
             None if choice == CheckpointChoice::Best => return Err(ModelError::NoBest(folder.root().into())),

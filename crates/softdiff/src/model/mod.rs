@@ -14,6 +14,7 @@ mod reverse_process;
 mod sample;
 mod write;
 
+pub(crate) use choice::find as find_checkpoint;
 pub use choice::{CheckpointChoice, Chosen};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;

@@ -193,7 +193,7 @@ impl Hint for ModelError {
             ModelError::Weights { .. } => "export the model again".into(),
             ModelError::NotDescribed => "keep the program that trains it and its run folder".into(),
             ModelError::ImageFormat { .. } => "give a .png, .npz or .zip, or a folder".into(),
-            ModelError::Unwritable { .. } => "check the folder and the free space".into(),
+            ModelError::Unwritable { .. } => "check the folder, the free space and the limit on file sizes (ulimit -f)".into(),
             _ => return None,
         })
     }
@@ -241,7 +241,10 @@ impl Model {
             }
             (read_weights(&exported, template)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
         } else {
-            let (stored, chosen) = choice::find(&folder, &recipe, step.map_or(choice, CheckpointChoice::Step))?;
+            let (stored, chosen) = {
+                let (metric, retention) = (&recipe.checkpoint.metric, recipe.checkpoint.retention());
+                choice::find(&folder, metric, &retention, step.map_or(choice, CheckpointChoice::Step))?
+            };
             let average = match weights {
                 Weights::Ema(decay) if !recipe.train.ema.contains(&decay) => {
                     let kept = recipe.train.ema.iter().map(|decay| format!("ema-{decay}"));

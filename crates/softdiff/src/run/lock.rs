@@ -1,4 +1,4 @@
-//! `run.lock`: two processes cannot write one run.
+//! `run.lock`: two processes cannot write one run. The folder is locked as well, so that removing the file lets nobody in.
 //!
 //! The operating system holds the lock and releases it when the process ends, however it ends. The file's content only
 //! tells people who holds it; content without a lock is what a killed process leaves, and is taken over.
@@ -39,6 +39,8 @@ impl fmt::Display for Holder {
 #[derive(Debug)]
 pub struct RunLock {
     file: File,
+    /// The folder itself, locked too, for `run.lock` can be removed.
+    folder: Option<File>,
     recovered: Option<Holder>,
 }
 
@@ -48,14 +50,21 @@ const LONGEST: u64 = 4096;
 impl RunLock {
     /// Takes the lock file `path` of the run in its folder, or says at once who has it.
     pub fn acquire(path: &Path) -> Result<RunLock> {
+        let run = path.parent().unwrap_or(path);
+        let locked = |holder| RunError::Locked { run: run.into(), holder };
+        let folder = File::open(run).ok();
+        // Some network file systems lock no folders; there `run.lock` must do.
+        if let Some(Err(TryLockError::WouldBlock)) = folder.as_ref().map(File::try_lock) {
+            let named = regular_file::open_unlinked(File::options().read(true), path);
+            return Err(locked(named.ok().and_then(|mut file| read(&mut file))));
+        }
         let mut options = File::options();
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = regular_file::open_unlinked(options, path).doing("open", path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let run = path.parent().unwrap_or(path).into();
-                return Err(RunError::Locked { run, holder: read(&mut file) });
+                return Err(locked(read(&mut file)));
             }
             Err(TryLockError::Error(source)) => {
                 return Err(RunError::Io { action: "lock", path: path.into(), source });
@@ -65,7 +74,7 @@ impl RunLock {
         let Ok(text) = serde_json::to_string(&Holder::this()) else { unreachable!("a holder is always JSON") };
         let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{text}"));
         written.doing("write", path)?;
-        Ok(RunLock { file, recovered })
+        Ok(RunLock { file, folder, recovered })
     }
 
     /// The process that ended without releasing the lock, when there was one: killed, or the machine went down.
@@ -87,5 +96,6 @@ impl Drop for RunLock {
         let _ = self.file.set_len(0);
         // Unlocked by name, not by closing: a child being spawned at this moment may share the descriptor.
         let _ = self.file.unlock();
+        let _ = self.folder.as_ref().map(File::unlock);
     }
 }

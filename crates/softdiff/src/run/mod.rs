@@ -31,4 +31,4 @@ pub use meter::Meter;
 pub use presence::{Memory, Presence};
 pub use scores::Score;
 pub use session::{DeviceMemory, RunSession, build};
-pub use signal::{StopRequest, StopSignal, Stopped};
+pub use signal::{StopHold, StopRequest, StopSignal, Stopped};

@@ -3,13 +3,14 @@
 use super::{PrepareError, ScoreError, TableError};
 use crate::checkpoint::CheckpointError;
 use crate::hint::explain;
+use crate::model::ModelError;
 use crate::recipe::RecipeError;
 use crate::run::{Diverged, RunError, Stopped};
 use crate::sampler::SamplerError;
 use softdiff_engine::Hint;
 use std::borrow::Cow;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why training ended early.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,19 @@ pub enum TrainError {
     /// The device or the graph.
     #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
+    /// The newest checkpoint of a run is damaged.
+    #[error("{problem}")]
+    NewestDamaged {
+        /// The run.
+        run: PathBuf,
+        /// What is wrong with it.
+        problem: Box<CheckpointError>,
+        /// The newest that is whole.
+        whole: u64,
+    },
+    /// The checkpoint to go on from.
+    #[error("{0}")]
+    Choice(Box<ModelError>),
     /// A checkpoint.
     #[error("{0}")]
     Checkpoint(#[from] CheckpointError),
@@ -94,10 +108,22 @@ impl Hint for TrainError {
                 "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU"
                     .into()
             }
+            TrainError::NewestDamaged { run, whole, .. } => format!(
+                "restore it from a copy, or go on from the newest that is whole: softdiff train --out {} --checkpoint {whole}",
+                quoted(run)
+            )
+            .into(),
             // Boxed, they are no causes to look through.
             TrainError::Prepare(error) => return explain(error.as_ref()).1.map(Cow::from),
             TrainError::Score(error) => return explain(error.as_ref()).1.map(Cow::from),
+            TrainError::Choice(error) => return explain(error.as_ref()).1.map(Cow::from),
             _ => return None,
         })
     }
+}
+
+/// A path as a word of a command, where it is a usual one.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.contains(' ') { format!("'{text}'") } else { text }
 }

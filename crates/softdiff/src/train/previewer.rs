@@ -45,15 +45,20 @@ impl<'a> Previewer<'a> {
         Ok(None)
     }
 
-    /// Writes the sheet of these weights. Without a store there is no place for it.
-    pub(super) fn show(&mut self, state: &TrainingState, recorder: &mut Recorder) -> Result<(), TrainError> {
-        let (Some(preview), Some(store)) = (&self.spec.preview, self.store) else { return Ok(()) };
+    /// Writes the sheet of these weights; gives the event that says so. Without a store there is no place for it.
+    pub(super) fn show(
+        &mut self,
+        state: &TrainingState,
+        recorder: &mut Recorder,
+    ) -> Result<Option<EventKind>, TrainError> {
+        let (Some(preview), Some(store)) = (&self.spec.preview, self.store) else { return Ok(None) };
         let by = (preview.sampler.as_ref(), &preview.sampling);
-        let images = match self.sampler.images(self.spec, state.averaged(), by, preview.images, from_unit) {
+        let mut sample = || self.sampler.images(self.spec, state.averaged(), by, preview.images, from_unit);
+        let images = match recorder.abandonable(state, |_| sample())? {
             Ok(images) => images,
             // Whether training goes on is decided by the guard; a preview must not end the run.
             Err(error @ SamplerError::NotFinite { .. }) => {
-                return recorder.warn(format!("no preview: {}", error.in_full()));
+                return Ok(Some(EventKind::Warning { message: format!("no preview: {}", error.in_full()) }));
             }
             Err(error) => return Err(error.into()),
         };
@@ -62,6 +67,6 @@ impl<'a> Previewer<'a> {
         let sheet = grid::compose(shape.width, shape.height, shape.channels, &images, columns, zoom);
         let name = format!("preview-{:09}.png", state.progress.step);
         store.publish(&store.folder.samples().join(&name), &sheet.to_png())?;
-        recorder.event(EventKind::Preview { file: format!("samples/{name}") })
+        Ok(Some(EventKind::Preview { file: format!("samples/{name}") }))
     }
 }

@@ -4,16 +4,22 @@ use super::saver::Saver;
 use super::session_note::SessionNote;
 use super::{CheckpointScore, RunSpec, TrainError, Watcher};
 use crate::checkpoint::{TrainingProgress, TrainingState, folder_name};
-use crate::run::{Diverged, Event, EventKind, EventLog, StopSignal, Stopped, Verdict};
+use crate::run::{Diverged, Event, EventKind, EventLog, StopRequest, StopSignal, Stopped, Verdict};
 use softdiff_engine::device::Record;
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How soon a request to stop is noticed during a preview or an evaluation.
+const SOON: Duration = Duration::from_millis(20);
 
 /// Judges and books the updates. Without a store, events go to the watcher alone and nothing is saved.
 pub(super) struct Recorder<'a> {
     pub progress: TrainingProgress,
     spec: &'a RunSpec<'a>,
     watcher: &'a mut dyn Watcher,
+    stop: StopRequest,
     files: Option<RunFiles<'a>>,
     clock: Instant,
 }
@@ -32,7 +38,8 @@ impl<'a> Recorder<'a> {
         files: Option<RunFiles<'a>>,
         watcher: &'a mut dyn Watcher,
     ) -> Recorder<'a> {
-        Recorder { progress, spec, watcher, files, clock: Instant::now() }
+        let stop = watcher.stop_request();
+        Recorder { progress, spec, watcher, stop, files, clock: Instant::now() }
     }
 
     /// The first event of a run.
@@ -97,34 +104,66 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
+    /// Does `work` that takes long and leaves the run as it is. A request to stop meanwhile saves `state` at once: a process that
+    /// signals end then ends without waiting for the work, any other gets the error after it.
+    pub(super) fn abandonable<T>(
+        &mut self,
+        state: &TrainingState,
+        work: impl FnOnce(&mut dyn Watcher) -> T,
+    ) -> Result<T, TrainError> {
+        let Recorder { watcher, stop, files, .. } = self;
+        let (working, waiting) = channel::<()>();
+        let guard = move || {
+            while waiting.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+                if let Some(signal) = stop.signal() {
+                    let stopped = save_and_stop(files.as_mut(), state.clone(), signal);
+                    return Some(stop.end(stopped.map_or_else(|error| error, TrainError::from)));
+                }
+            }
+            None
+        };
+        std::thread::scope(|scope| {
+            let guard = scope.spawn(guard);
+            let result = work(&mut **watcher);
+            drop(working);
+            match guard.join() {
+                Ok(None) => Ok(result),
+                Ok(Some(error)) => Err(error),
+                Err(panic) => resume_unwind(panic),
+            }
+        })
+    }
+
     /// Lets the watcher score the weights of a checkpoint.
-    pub(super) fn evaluate(&mut self, state: &TrainingState) -> Result<(), TrainError> {
-        let step = self.progress.step;
-        let values = self.watcher.evaluate(step, state.averaged()).map_err(TrainError::Evaluation)?;
-        for CheckpointScore { metric, value, images } in values {
+    pub(super) fn evaluate(&mut self, state: &TrainingState) -> Result<Vec<CheckpointScore>, TrainError> {
+        let (step, weights) = (self.progress.step, state.averaged());
+        self.abandonable(state, |watcher| watcher.evaluate(step, weights))?.map_err(TrainError::Evaluation)
+    }
+
+    /// Books the scores of a checkpoint.
+    pub(super) fn score(&mut self, scores: Vec<CheckpointScore>) -> Result<(), TrainError> {
+        for CheckpointScore { metric, value, images } in scores {
             if let Some(files) = &mut self.files
                 && self.spec.best_by.as_ref() == Some(&metric)
             {
-                files.saver.score(step, value);
+                files.saver.score(self.progress.step, value);
             }
             self.event(EventKind::Evaluation { metric, value, images })?;
         }
         Ok(())
     }
 
-    /// Saves a checkpoint; `due` ones are an event, those of a stopped run are not. While updates are being skipped nothing is
-    /// saved, so that no good checkpoint makes way for one of ruined weights.
-    pub(super) fn save(&mut self, state: TrainingState, due: bool) -> Result<(), TrainError> {
+    /// Saves a checkpoint that is due. While updates are being skipped nothing is saved, so that no good checkpoint makes way for
+    /// one of ruined weights.
+    pub(super) fn save(&mut self, state: TrainingState) -> Result<(), TrainError> {
         if self.files.is_none() || self.progress.guard.skipped_in_a_row > 0 {
             return Ok(());
         }
-        if due {
-            self.event(EventKind::Checkpoint { name: folder_name(self.progress.step) })?;
-        }
+        self.event(EventKind::Checkpoint { name: folder_name(self.progress.step) })?;
         if let Some(RunFiles { events, saver, .. }) = &mut self.files {
             // A resumed run relies on the events up to its checkpoint.
             events.sync()?;
-            saver.save(state, self.watcher)?;
+            saver.save(state)?.iter().for_each(|warning| self.watcher.note(&warning.to_string()));
         }
         Ok(())
     }
@@ -137,12 +176,9 @@ impl<'a> Recorder<'a> {
         Ok(diverged.into())
     }
 
-    /// Ends a run before its last step.
-    pub(super) fn stopped(&mut self, signal: StopSignal) -> Result<TrainError, TrainError> {
-        let step = self.progress.step;
-        let checkpoint = self.wait()?;
-        self.event(EventKind::Stopped { reason: signal.to_string(), checkpoint: checkpoint.clone() })?;
-        Ok(Stopped { signal, step, checkpoint }.into())
+    /// Ends a run before all is done.
+    pub(super) fn stopped(&mut self, state: TrainingState, signal: StopSignal) -> TrainError {
+        save_and_stop(self.files.as_mut(), state, signal).map_or_else(|error| error, TrainError::from)
     }
 
     /// The newest checkpoint, after waiting for it.
@@ -153,11 +189,12 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    pub(super) fn stop_requested(&self) -> Option<StopSignal> {
-        self.watcher.stop()
+    /// Whether to stop.
+    pub(super) fn stop_request(&self) -> &StopRequest {
+        &self.stop
     }
 
-    pub(super) fn warn(&mut self, message: String) -> Result<(), TrainError> {
+    fn warn(&mut self, message: String) -> Result<(), TrainError> {
         self.event(EventKind::Warning { message })
     }
 
@@ -169,4 +206,25 @@ impl<'a> Recorder<'a> {
         self.watcher.event(&event);
         Ok(())
     }
+}
+
+/// Saves a state that a signal asks for. Such a checkpoint is no event: the last one, `stopped`, names it.
+fn save_and_stop(
+    files: Option<&mut RunFiles>,
+    state: TrainingState,
+    signal: StopSignal,
+) -> Result<Stopped, TrainError> {
+    let step = state.progress.step;
+    let Some(RunFiles { events, saver, .. }) = files else {
+        return Ok(Stopped { signal, step: Some(step), checkpoint: None });
+    };
+    // As for those that are due.
+    if state.progress.guard.skipped_in_a_row == 0 {
+        events.sync()?;
+        saver.save(state)?;
+    }
+    let checkpoint = saver.last_good()?;
+    let kind = EventKind::Stopped { reason: signal.to_string(), checkpoint: checkpoint.clone() };
+    events.write(&Event { step, kind })?;
+    Ok(Stopped { signal, step: Some(step), checkpoint })
 }

@@ -2,8 +2,10 @@
 
 use super::{RunSpec, RunStore, TrainError, Watcher};
 use crate::checkpoint::{
-    CheckpointWriter, Checkpoints, FoundCheckpoints, Save, StoredCheckpoint, TrainingState, folder_name,
+    CheckpointError, CheckpointWriter, Checkpoints, FoundCheckpoints, Save, StoredCheckpoint, TrainingState,
+    folder_name,
 };
+use crate::model::{CheckpointChoice, find_checkpoint};
 use std::collections::BTreeMap;
 
 /// Writes checkpoints and knows the last one.
@@ -26,13 +28,29 @@ impl Existing {
         let RunStore { folder, lock } = store;
         let (identity, retention) = (spec.identity.clone(), spec.retention.clone());
         let checkpoints = Checkpoints::open(folder.fs(), &folder.checkpoints(), identity, retention)?;
-        let FoundCheckpoints { newest, skipped, removed, .. } = checkpoints.resume(lock)?;
-        for skipped in &skipped {
-            watcher.note(&format!("{} cannot be used: {}", folder_name(skipped.step), skipped.reason));
-        }
-        for name in &removed {
+        for name in checkpoints.remove_unfinished(lock)? {
             watcher.note(&format!("removed {name}, which an earlier process left unfinished"));
         }
+        let newest = match spec.checkpoint {
+            CheckpointChoice::Usual => {
+                let FoundCheckpoints { newest, skipped, .. } = checkpoints.newest_valid()?;
+                if let (Some(newest), Some(damaged)) = (&newest, skipped.into_iter().next()) {
+                    let (problem, whole) = (Box::new(damaged.reason), newest.manifest().step);
+                    return Err(TrainError::NewestDamaged { run: folder.root().into(), problem, whole });
+                }
+                newest
+            }
+            choice => {
+                let metric = spec.best_by.as_deref().unwrap_or_default();
+                let found = find_checkpoint(folder, metric, &spec.retention, choice);
+                let (chosen, _) = found.map_err(|error| TrainError::Choice(Box::new(error)))?;
+                chosen.check_belongs_to(&spec.identity)?;
+                for (name, aside) in checkpoints.set_aside_after(lock, chosen.manifest().step)? {
+                    watcher.note(&format!("{name} is now {aside}: delete it when it is not needed"));
+                }
+                Some(chosen)
+            }
+        };
         if let Some(stored) = &newest {
             watcher.note(&format!("continuing from {}", folder_name(stored.manifest().step)));
             stored.check_belongs_to(&spec.identity)?;
@@ -60,13 +78,11 @@ impl Saver {
         self.scores.insert(step, value);
     }
 
-    /// Hands a state over to be written.
-    pub(super) fn save(&mut self, state: TrainingState, watcher: &mut dyn Watcher) -> Result<(), TrainError> {
+    /// Hands a state over to be written; gives what failed after the one before was saved.
+    pub(super) fn save(&mut self, state: TrainingState) -> Result<Vec<CheckpointError>, TrainError> {
         self.newest = Some(folder_name(state.progress.step));
-        if let Some(saved) = self.writer.save(Save { state, scores: self.scores.clone() })? {
-            saved.warnings.iter().for_each(|warning| watcher.note(&warning.to_string()));
-        }
-        Ok(())
+        let before = self.writer.save(Save { state, scores: self.scores.clone() })?;
+        Ok(before.map_or(vec![], |saved| saved.warnings))
     }
 
     /// Fails if the last save did; does not wait.

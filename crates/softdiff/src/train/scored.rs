@@ -2,7 +2,7 @@
 
 use super::{CheckpointScore, PreparedRun, ScoreError, Scorer, SelectionCost, TrainError, Watcher};
 use crate::inception::{Extractor, Inception, Preset};
-use crate::run::{Event, StopSignal};
+use crate::run::{Event, StopRequest};
 use softdiff_engine::{Device, Hint, Params};
 use std::error::Error;
 use std::path::Path as FilePath;
@@ -66,7 +66,7 @@ impl Watcher for Scored<'_> {
         Ok(values)
     }
 
-    fn stop(&self) -> Option<StopSignal> {
-        self.watcher.stop()
+    fn stop_request(&self) -> StopRequest {
+        self.watcher.stop_request()
     }
 }

@@ -4,6 +4,7 @@ use super::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Identity, Retention, TrainingState};
 use crate::corruption::Shape;
 use crate::data::Dataset;
+use crate::model::CheckpointChoice;
 use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
@@ -58,6 +59,8 @@ pub struct RunSpec<'a> {
     pub bins: usize,
     /// What checkpoints belong to.
     pub identity: Identity,
+    /// The checkpoint that a run with checkpoints goes on from: by default the last.
+    pub checkpoint: CheckpointChoice,
     /// Steps between checkpoints; 0 for only one at the end.
     pub checkpoint_every: u64,
     /// Which checkpoints stay.
@@ -113,6 +116,7 @@ impl<'a> RunSpec<'a> {
             log_every: 100,
             bins: 10,
             identity: Identity::default(),
+            checkpoint: CheckpointChoice::Usual,
             checkpoint_every: 0,
             retention: Retention::default(),
             best_by: None,

@@ -8,7 +8,7 @@ use super::saver::Existing;
 use super::session_note::SessionNote;
 use super::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Watcher};
 use crate::checkpoint::TrainingState;
-use crate::run::Diverged;
+use crate::run::{Diverged, EventKind};
 use softdiff_engine::{Device, Params};
 
 /// A run that reached its last step.
@@ -35,7 +35,13 @@ pub fn train(
     let (mut stepper, mut recorder) = begin(spec, store, device, watcher)?;
     let mut previewer = Previewer::new(spec, store, device);
     let from_step = recorder.progress.step;
-    match steps(spec, &mut stepper, &mut recorder, &mut previewer) {
+    let left = match store {
+        Some(store) if from_step > 0 => Due::left_after(from_step, spec, store)?,
+        _ => Due::default(),
+    };
+    // From here on there is something to save.
+    let _hold = recorder.stop_request().hold();
+    match steps(spec, left, &mut stepper, &mut recorder, &mut previewer) {
         Err(TrainError::Diverged(diverged)) => {
             recorder.wait()?;
             let last_good = previewer.newest_that_samples()?;
@@ -50,16 +56,20 @@ pub fn train(
 
 fn steps(
     spec: &RunSpec,
+    left: Due,
     stepper: &mut Stepper,
     recorder: &mut Recorder,
     previewer: &mut Previewer,
 ) -> Result<(), TrainError> {
+    if left != Due::default() {
+        left.publish(stepper.state(recorder.progress.clone())?, recorder, previewer)?;
+    }
     for step in recorder.progress.step..spec.steps {
         // Draws a batch; forward, backward, update.
         stepper.run(step)?;
         recorder.add(stepper.finished())?;
 
-        let stop = recorder.stop_requested();
+        let stop = recorder.stop_request().signal();
         let due = Due::after(step + 1, spec);
         if due == Due::default() && stop.is_none() {
             continue;
@@ -68,22 +78,11 @@ fn steps(
         if due.log {
             recorder.log(stepper.rate())?;
         }
-        if due.preview || due.checkpoint || stop.is_some() {
-            let state = stepper.state(recorder.progress.clone())?;
-            if due.preview {
-                previewer.show(&state, recorder)?;
-            }
-            if due.checkpoint {
-                recorder.evaluate(&state)?;
-            }
-            if due.checkpoint || stop.is_some() {
-                recorder.save(state, due.checkpoint)?;
-            }
+        if let Some(signal) = stop {
+            return Err(recorder.stopped(stepper.state(recorder.progress.clone())?, signal));
         }
-        if let Some(signal) = stop
-            && step + 1 < spec.steps
-        {
-            return Err(recorder.stopped(signal)?);
+        if due.preview || due.checkpoint {
+            due.publish(stepper.state(recorder.progress.clone())?, recorder, previewer)?;
         }
     }
     Ok(())
@@ -102,6 +101,43 @@ impl Due {
         let at = |every: u64| step == spec.steps || every > 0 && step.is_multiple_of(every);
         let preview = spec.preview.as_ref().is_some_and(|preview| preview.every > 0 && at(preview.every));
         Due { log: at(spec.log_every), preview, checkpoint: at(spec.checkpoint_every) }
+    }
+
+    /// What an earlier process was to publish after its last step and did not, because it was asked to stop.
+    fn left_after(step: u64, spec: &RunSpec, store: RunStore) -> Result<Due, TrainError> {
+        let due = Due { log: false, ..Due::after(step, spec) };
+        for event in store.folder.read_events()? {
+            let event = event?;
+            let is_published = match event.kind {
+                EventKind::Checkpoint { .. } => due.checkpoint,
+                EventKind::Preview { .. } => !due.checkpoint,
+                _ => false,
+            };
+            if event.step == step && is_published {
+                return Ok(Due::default());
+            }
+        }
+        Ok(due)
+    }
+
+    /// Makes the preview and the scores, and saves the checkpoint. Events are written when all is made: what a request to stop
+    /// interrupts is made anew when the run goes on, and then the events are those of an uninterrupted run.
+    fn publish(
+        &self,
+        state: TrainingState,
+        recorder: &mut Recorder,
+        previewer: &mut Previewer,
+    ) -> Result<(), TrainError> {
+        let preview = if self.preview { previewer.show(&state, recorder)? } else { None };
+        let scores = if self.checkpoint { recorder.evaluate(&state)? } else { vec![] };
+        if let Some(event) = preview {
+            recorder.event(event)?;
+        }
+        recorder.score(scores)?;
+        if self.checkpoint {
+            recorder.save(state)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,12 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
 use super::scored::{Scored, scorer};
-use super::{CustomParts, PrepareProgress, PreparedRun, RunStore, TrainError, Trained, Unwatched, Watcher, train};
+use super::{
+    CustomParts, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, Unwatched, Watcher, train,
+};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
+use crate::model::CheckpointChoice;
 use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
@@ -52,6 +55,7 @@ pub struct Training<'a> {
     images: Option<Dataset>,
     custom: CustomParts,
     device: DeviceChoice,
+    checkpoint: CheckpointChoice,
     watcher: Option<&'a mut dyn Watcher>,
     progress: Option<&'a PrepareProgress<'a>>,
 }
@@ -100,6 +104,7 @@ impl<'a> Training<'a> {
             images: None,
             custom: CustomParts::default(),
             device: DeviceChoice::default(),
+            checkpoint: CheckpointChoice::Usual,
             watcher: None,
             progress: None,
         }
@@ -169,6 +174,12 @@ impl<'a> Training<'a> {
         self
     }
 
+    /// Which checkpoint the folder of [`Training::run_in`] is continued from: by default the last. Later ones are set aside.
+    pub fn checkpoint(mut self, choice: CheckpointChoice) -> Self {
+        self.checkpoint = choice;
+        self
+    }
+
     /// Who watches: notes, steps, events, and whether to stop.
     pub fn watch(mut self, watcher: &'a mut dyn Watcher) -> Self {
         self.watcher = Some(watcher);
@@ -210,7 +221,7 @@ impl<'a> Training<'a> {
     }
 
     fn run_with(self, store: Option<RunStore>) -> Result<Trained, TrainError> {
-        let device = self.device.open()?;
+        let (device, checkpoint) = (self.device.open()?, self.checkpoint);
         let mut unwatched = Unwatched;
         let (prepared, watcher) = self.prepare_with(store)?;
         let watcher = watcher.unwrap_or(&mut unwatched);
@@ -218,7 +229,8 @@ impl<'a> Training<'a> {
             Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,
             _ => None,
         };
-        let finished = train(&prepared.spec()?, store, &device, &mut Scored { watcher, scorer })?;
+        let spec = RunSpec { checkpoint, ..prepared.spec()? };
+        let finished = train(&spec, store, &device, &mut Scored { watcher, scorer })?;
         Ok(Trained { prepared, finished })
     }
 

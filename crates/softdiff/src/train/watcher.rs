@@ -1,6 +1,6 @@
 //! Who watches a training run.
 
-use crate::run::{Event, StopSignal};
+use crate::run::{Event, StopRequest};
 use softdiff_engine::Params;
 use std::error::Error;
 
@@ -35,9 +35,9 @@ pub trait Watcher {
         Ok(vec![])
     }
 
-    /// Whether to stop, asked at every step.
-    fn stop(&self) -> Option<StopSignal> {
-        None
+    /// What asks the training to stop: after a step, or during a preview or an evaluation.
+    fn stop_request(&self) -> StopRequest {
+        StopRequest::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `softdiff data prepare`: any data set as one npz of images of one size.
 
 use super::{ExifFlag, SplitName, explain, explain_opening};
-use crate::atomic_file;
+use crate::atomic_file::{self, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
@@ -112,10 +112,8 @@ impl Prepare {
             "exif": options.exif == Exif::Apply,
             "version": env!("CARGO_PKG_VERSION"),
         });
-        atomic_file::write(&self.out, |file| write_npz(file, &dataset, &origin)).map_err(|error| {
-            Failure::new(format!("cannot write {}: {error}", self.out.display()))
-                .hint("check the folder and the free space")
-        })?;
+        atomic_file::write(&self.out, |file| write_npz(file, &dataset, &origin))
+            .map_err(|error| unwritable(&self.out, &error))?;
         report(&self.out, &dataset, json);
         Ok(())
     }

@@ -8,6 +8,7 @@ use softdiff::engine::Device;
 use softdiff::experiment::{
     Experiment, ExperimentHost, ExperimentResults, ExperimentRunner, FigureInputs, PlannedModel, Show,
 };
+use softdiff::model::CheckpointChoice;
 use softdiff::recipe::{Recipe, SampleSection};
 use softdiff::run::{RunFolder, StopRequest};
 use softdiff::train::{Finished, PreparedRun};
@@ -55,13 +56,15 @@ impl ExperimentHost for ExperimentTerminal {
     }
 
     fn train(&mut self, recipe: Recipe, run: &Path) -> Result<Finished, Failure> {
-        train::perform(recipe, run, &self.device, Some(self.stop.clone()), self.json)
+        let finished = train::perform(recipe, run, CheckpointChoice::Usual, &self.device, &self.stop, self.json)?;
+        self.stop.check()?;
+        Ok(finished)
     }
 
     fn prepare(&mut self, recipe: Recipe, run: &Path) -> Result<PreparedRun, Failure> {
         let folder = RunFolder::new(run);
         let lock = folder.lock()?;
-        let mut watcher = train::Terminal::new(Some(self.stop.clone()), self.json);
+        let mut watcher = train::Terminal::new(self.stop.clone(), self.json);
         train::prepare(recipe, &folder, &lock, &mut watcher)
     }
 

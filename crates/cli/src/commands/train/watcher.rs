@@ -1,12 +1,12 @@
 //! Training as seen on a terminal.
 
 use crate::progress::Progress;
-use softdiff::run::{Event, EventKind, StopRequest, StopSignal};
+use softdiff::run::{Event, EventKind, StopRequest};
 use softdiff::train::Watcher;
 
-/// Shows progress and events on standard error, and asks for signals.
+/// Shows progress and events on standard error, and stops by signals.
 pub struct Terminal {
-    stop: Option<StopRequest>,
+    stop: StopRequest,
     quiet: bool,
     progress: Option<Progress>,
     loss: Option<f64>,
@@ -14,7 +14,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// `quiet` shows warnings only.
-    pub fn new(stop: Option<StopRequest>, quiet: bool) -> Terminal {
+    pub fn new(stop: StopRequest, quiet: bool) -> Terminal {
         Terminal { stop, quiet, progress: None, loss: None }
     }
 
@@ -59,7 +59,7 @@ impl Watcher for Terminal {
         }
     }
 
-    fn stop(&self) -> Option<StopSignal> {
-        self.stop.as_ref().and_then(StopRequest::signal)
+    fn stop_request(&self) -> StopRequest {
+        self.stop.clone()
     }
 }

@@ -19,7 +19,6 @@ pub struct Screen {
     pub terminal: ManuallyDrop<DefaultTerminal>,
     events: Receiver<Event>,
     suspend: Arc<AtomicBool>,
-    hang_up: Arc<AtomicBool>,
 }
 
 /// Why the screen is to be drawn again, or no longer.
@@ -29,28 +28,25 @@ pub enum Wake {
     Time,
     /// It has another size, or was covered by others.
     Redraw,
-    /// q, Ctrl-C, or the terminal was closed.
+    /// q, Ctrl-C, or a signal.
     Leave,
 }
 
 impl Screen {
     /// Takes over the terminal.
     pub fn enter() -> io::Result<Screen> {
-        let (suspend, hang_up) = (Arc::default(), Arc::default());
+        let suspend = Arc::default();
         #[cfg(unix)]
-        {
-            signal_hook::flag::register(signal_hook::consts::SIGTSTP, Arc::clone(&suspend))?;
-            signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hang_up))?;
-        }
+        signal_hook::flag::register(signal_hook::consts::SIGTSTP, Arc::clone(&suspend))?;
         let terminal = ratatui::try_init().inspect_err(|_| drop(ratatui::try_restore()))?;
-        Ok(Screen { terminal: ManuallyDrop::new(terminal), events: events(), suspend, hang_up })
+        Ok(Screen { terminal: ManuallyDrop::new(terminal), events: events(), suspend })
     }
 
     /// Waits until the time is over or something happens; a request by `stop` ends it too.
     pub fn wait(&mut self, time: Duration, stop: &dyn Fn() -> bool) -> io::Result<Wake> {
         let begun = Instant::now();
         while begun.elapsed() < time {
-            if stop() || self.hang_up.load(Ordering::Relaxed) {
+            if stop() {
                 return Ok(Wake::Leave);
             }
             if self.suspend.swap(false, Ordering::Relaxed) {

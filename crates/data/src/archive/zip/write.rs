@@ -5,12 +5,34 @@ use zip::write::{SimpleFileOptions, StreamWriter};
 use zip::{CompressionMethod, DateTime, System};
 
 /// Writes entries one after the other, without going back: sizes and checksums follow each entry.
-pub struct StoredZip<W: Write>(zip::ZipWriter<StreamWriter<W>>);
+pub struct StoredZip<W: Write>(zip::ZipWriter<StreamWriter<UntilFailure<W>>>);
+
+/// A writer that fails once and takes everything from then on, because the zip writer, dropped after a failure, writes its directory
+/// and prints to standard error that it cannot.
+struct UntilFailure<W> {
+    out: W,
+    has_failed: bool,
+}
+
+impl<W: Write> Write for UntilFailure<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.has_failed {
+            return Ok(bytes.len());
+        }
+        let written = self.out.write(bytes);
+        self.has_failed = written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.has_failed { Ok(()) } else { self.out.flush() }
+    }
+}
 
 impl<W: Write> StoredZip<W> {
     /// An archive without entries so far.
     pub fn new(out: W) -> Self {
-        StoredZip(zip::ZipWriter::new_stream(out))
+        StoredZip(zip::ZipWriter::new_stream(UntilFailure { out, has_failed: false }))
     }
 
     /// Adds an entry whose content is `parts`, one after the other.
