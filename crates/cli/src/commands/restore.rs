@@ -107,7 +107,7 @@ impl Restore {
             .batch(self.batch);
         let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
         let truth = match &self.truth {
-            Some(file) => Some(restore::fitted(&images::one(file, 0)?, model.path.shape())?),
+            Some(file) => Some(restore::fitted(&images::one(file, 0)?, observed.path.shape())?),
             None => observed.truth.clone(),
         };
         let device = self.device.open()?;

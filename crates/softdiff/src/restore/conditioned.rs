@@ -45,7 +45,7 @@ impl Denoiser for Conditioned<'_> {
         let moment = self.path.at(t)?;
         let weight = (self.observation.sigma() / moment.sigma).powi(2);
         let system =
-            System { observation: self.observation, root: self.spread.root(), path_term: Some((&moment.map, weight)) };
+            System { observation: self.observation, spread: self.spread, path_term: Some((&moment.map, weight)) };
         x0_hat.par_chunks_exact_mut(size).try_for_each(|image| -> Result<()> {
             let shift = system.solve(image, self.observation.values())?;
             image.iter_mut().zip(shift).for_each(|(x, d)| *x += d);

@@ -54,7 +54,12 @@ impl PathMatch {
     pub fn find(path: &Path, observation: &Observation) -> Result<PathMatch> {
         let images = typical(path.shape());
         let seen = observation.map().apply_batch(path.shape(), &images)?;
-        let at = |t: f64| measure(path, &path.at(t)?.map, &images, &seen, t);
+        let products = [dot(&images, &images), dot(&images, &seen), dot(&seen, &seen).max(f64::MIN_POSITIVE)];
+        let at = |t: f64| match path.at(t)?.scale() {
+            // Without looking at the images again, which may be photographs.
+            Some(alpha) => Ok(measure_scale(alpha, products, t)),
+            None => measure(path, &path.at(t)?.map, &images, &seen, t),
+        };
         let times = (0..=TIMES).map(|i| at(i as f64 / TIMES as f64)).collect::<Result<Vec<PathMatch>>>()?;
         let best = times.iter().copied().fold(times[0], |best, m| if m.mismatch < best.mismatch { m } else { best });
         let alike = |m: &PathMatch| m.mismatch <= (1.2 * best.mismatch).max(SAME / 2.0);
@@ -124,10 +129,19 @@ fn measure(path: &Path, map: &LinearMap, images: &[f64], seen: &[f64], t: f64) -
     Ok(PathMatch { t, scale, mismatch: (squares / square).sqrt() })
 }
 
+/// The same for `C = alpha I`, from the products of images and images, images and what A makes of them, and that with itself.
+fn measure_scale(alpha: f64, [images, mixed, square]: [f64; 3], t: f64) -> PathMatch {
+    let scale = alpha * mixed / square;
+    let squares = alpha * alpha * images - 2.0 * alpha * scale * mixed + scale * scale * square;
+    PathMatch { t, scale, mismatch: (squares.max(0.0) / square).sqrt() }
+}
+
 /// Four images with detail of all sizes: rows and columns of random walks, and white noise at a tenth.
 fn typical(shape: Shape) -> Vec<f64> {
-    let mut images = Vec::with_capacity(4 * shape.len());
-    for number in 0..4 {
+    // One is enough of a photograph.
+    let count = if shape.pixels() > 1 << 16 { 1 } else { 4 };
+    let mut images = Vec::with_capacity(count * shape.len());
+    for number in 0..count {
         let mut stream = RandomStream::numbered(0, "images to compare maps with", number);
         let walk = |stream: &mut RandomStream, n: usize| -> Vec<f64> {
             let steps = (0..n).map(|_| stream.normal());

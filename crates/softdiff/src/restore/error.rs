@@ -2,6 +2,7 @@
 
 use crate::corruption::{CorruptionError, Shape};
 use crate::path::PathError;
+use crate::recipe::BuildError;
 use crate::sampler::SamplerError;
 use softdiff_engine::Hint;
 use std::borrow::Cow;
@@ -44,6 +45,9 @@ pub enum RestoreError {
     /// A bad corruption.
     #[error("{0}")]
     Corruption(#[from] CorruptionError),
+    /// A network or path that cannot be made for images of this size.
+    #[error("{0}")]
+    Build(#[from] BuildError),
     /// A bad path or time.
     #[error("{0}")]
     Path(#[from] PathError),
@@ -70,6 +74,7 @@ impl Hint for RestoreError {
             RestoreError::NoMotion => "give --level, in pixels".into(),
             RestoreError::NoLevel => "give --level, such as --level 2".into(),
             RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
+            RestoreError::Build(error) => return error.hint().map(|hint| hint.into_owned().into()),
             RestoreError::Corruption(_)
             | RestoreError::Path(_)
             | RestoreError::Sampler(_)

@@ -21,6 +21,7 @@ mod scores;
 mod solve;
 mod spread;
 mod task;
+mod tiles;
 
 pub use conditioned::Conditioned;
 pub use entry::{PathEntry, PathMatch};
@@ -32,6 +33,7 @@ pub use restoration::{Restoration, Restored};
 pub use scores::{PairScore, RestorationScores};
 pub use spread::ImageCovariance;
 pub use task::{BlurKind, Observed, Task, fitted, known_pixels};
+pub use tiles::{TileSize, TiledDenoiser};
 
 /// A result of this module.
 pub type Result<T> = std::result::Result<T, RestoreError>;

@@ -2,7 +2,7 @@
 
 use super::task::shape_of;
 use super::{
-    ImageCovariance, Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Task,
+    ImageCovariance, Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Task, TileSize,
 };
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
@@ -119,7 +119,7 @@ impl<'a> Restoration<'a> {
     }
 
     fn task_of(&self, image: &Picture) -> Task {
-        self.task.clone().unwrap_or_else(|| Task::guess(shape_of(image), self.model.path.shape()))
+        self.task.clone().unwrap_or_else(|| Task::guess(shape_of(image), self.model))
     }
 
     fn check(&self, observed: Observed) -> Result<Observed> {
@@ -140,8 +140,14 @@ impl<'a> Restoration<'a> {
             Some(device) => device.clone(),
             None => Device::open("auto")?,
         };
+        let precision = self.model.recipe.train.precision;
+        if observed.path.shape() != self.model.path.shape() {
+            let shape = observed.path.shape();
+            let mut denoiser = self.model.tiled_denoiser(&device, shape, TileSize::on(&device), precision)?;
+            return self.restore_with(&mut denoiser, 1, observed, progress);
+        }
         let batch = self.batch.unwrap_or(batch_size::RESTORATION.on(&device)).clamp(1, self.seeds.len().max(1));
-        let mut denoiser = self.model.denoiser(&device, batch, self.model.recipe.train.precision)?;
+        let mut denoiser = self.model.denoiser(&device, batch, precision)?;
         self.restore_with(&mut denoiser, batch, observed, progress)
     }
 
@@ -157,7 +163,7 @@ impl<'a> Restoration<'a> {
         let spread = ImageCovariance::fitting(observation)?;
         let sampler = self.section.build()?;
         let posterior = PosteriorSampler {
-            path: &self.model.path,
+            path: &observed.path,
             prior: &self.model.prior,
             sampler: sampler.as_ref(),
             steps: self.section.steps,

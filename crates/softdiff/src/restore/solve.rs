@@ -1,7 +1,7 @@
 //! The linear system of every correction by what was seen.
 
-use super::Observation;
-use crate::corruption::{CorruptionError, LinearMap};
+use super::{ImageCovariance, Observation};
+use crate::corruption::{CorruptionError, CosineTransform, LinearMap, Shape};
 use crate::linalg::dot;
 
 /// Conjugate gradients stop when the residual has fallen by this factor, or after so many steps.
@@ -15,33 +15,51 @@ type Result<T> = std::result::Result<T, CorruptionError>;
 pub(super) struct System<'a> {
     /// A and s.
     pub observation: &'a Observation,
-    /// R, symmetric.
-    pub root: &'a LinearMap,
+    /// S.
+    pub spread: &'a ImageCovariance,
     /// C_t with its weight w, where x_t is an observation too.
     pub path_term: Option<(&'a LinearMap, f64)>,
 }
 
 impl System<'_> {
+    /// `d = a (y - A x) / (s^2 / S + w c^2 + a^2)` at each frequency: the factors for what is common to all channels, and for
+    /// what is not.
+    fn gains(&self) -> Option<[Vec<f64>; 2]> {
+        let shape = self.observation.shape();
+        let seen = self.observation.map().cosine_gains(shape)?;
+        let path = match self.path_term {
+            Some((map, weight)) => map.cosine_gains(shape)?.into_iter().map(|c| weight * c * c).collect(),
+            None => vec![0.0; shape.pixels()],
+        };
+        let noise = self.observation.sigma().powi(2);
+        let gain = |power: f64, i: usize| seen[i] / (noise / power + path[i] + seen[i] * seen[i]);
+        Some(self.spread.powers(shape).map(|powers| powers.into_iter().enumerate().map(|(i, p)| gain(p, i)).collect()))
+    }
+
     fn apply(&self, u: &[f64]) -> Result<Vec<f64>> {
         let (shape, map) = (self.observation.shape(), self.observation.map());
-        let d = self.root.apply(shape, u)?;
+        let d = self.spread.root().apply(shape, u)?;
         let mut sum = map.adjoint(shape, &map.apply(shape, &d)?)?;
         if let Some((corruption, weight)) = self.path_term {
             let seen = corruption.adjoint(shape, &corruption.apply(shape, &d)?)?;
             sum.iter_mut().zip(&seen).for_each(|(sum, seen)| *sum += weight * seen);
         }
-        let mut out = self.root.apply(shape, &sum)?;
+        let mut out = self.spread.root().apply(shape, &sum)?;
         let flat = self.observation.sigma().powi(2);
         out.iter_mut().zip(u).for_each(|(out, u)| *out += flat * u);
         Ok(out)
     }
 
-    /// d for an image x and a y, by conjugate gradients (Hestenes and Stiefel 1952).
+    /// d for an image x and a y: at once where all maps are diagonal in the cosine basis, else by conjugate gradients
+    /// (Hestenes and Stiefel 1952).
     pub fn solve(&self, x: &[f64], y: &[f64]) -> Result<Vec<f64>> {
         let (shape, map) = (self.observation.shape(), self.observation.map());
         let mut difference = map.apply(shape, x)?;
         difference.iter_mut().zip(y).for_each(|(a, y)| *a = y - *a);
-        let mut residual = self.root.apply(shape, &map.adjoint(shape, &difference)?)?;
+        if let Some(gains) = self.gains() {
+            return Ok(filtered(shape, &difference, &gains));
+        }
+        let mut residual = self.spread.root().apply(shape, &map.adjoint(shape, &difference)?)?;
         let mut u = vec![0.0; x.len()];
         let mut direction = residual.clone();
         let mut square = dot(&residual, &residual);
@@ -60,6 +78,25 @@ impl System<'_> {
             direction.iter_mut().zip(&residual).for_each(|(p, r)| *p = r + next / square * *p);
             square = next;
         }
-        self.root.apply(shape, &u)
+        self.spread.root().apply(shape, &u)
     }
+}
+
+/// An image whose channels' mean is filtered by the first gains, and their differences from it by the second.
+fn filtered(shape: Shape, image: &[f64], [together, apart]: &[Vec<f64>; 2]) -> Vec<f64> {
+    let channels = shape.channels;
+    let transform = CosineTransform::new(shape.height, shape.width);
+    let mut mean: Vec<f64> = image.chunks_exact(channels).map(|p| p.iter().sum::<f64>() / channels as f64).collect();
+    let mut out = vec![0.0; image.len()];
+    if channels > 1 {
+        for channel in 0..channels {
+            let values = image.iter().skip(channel).step_by(channels);
+            let mut plane: Vec<f64> = values.zip(&mean).map(|(value, mean)| value - mean).collect();
+            transform.filter(&mut plane, apart);
+            out.iter_mut().skip(channel).step_by(channels).zip(plane).for_each(|(out, value)| *out = value);
+        }
+    }
+    transform.filter(&mut mean, together);
+    out.chunks_exact_mut(channels).zip(&mean).for_each(|(pixel, mean)| pixel.iter_mut().for_each(|x| *x += mean));
+    out
 }

@@ -2,7 +2,7 @@
 
 use super::solve::System;
 use super::{Observation, RestoreError, Result};
-use crate::corruption::{LinearMap, Shape, cosine_basis};
+use crate::corruption::{CosineFilter, LinearMap, Shape};
 use crate::linalg::{Matrix, dot};
 use softdiff_engine::rng::RandomStream;
 
@@ -17,12 +17,14 @@ const CORRELATION: f64 = 0.87;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageCovariance {
     root: LinearMap,
+    /// The variance of each frequency of the cosine basis, and the correlation of the channels; none for white images.
+    powers: Option<(Vec<f64>, f64)>,
 }
 
 impl ImageCovariance {
     /// Independent values of one variance: S = v I.
     pub fn white(variance: f64) -> Result<ImageCovariance> {
-        Ok(ImageCovariance { root: LinearMap::Scale(check(variance)?.sqrt()) })
+        Ok(ImageCovariance { root: LinearMap::Scale(check(variance)?.sqrt()), powers: None })
     }
 
     /// The power of photographs, `1 / (1 + k^2)` at frequency k (Field 1987), with `variance` as the mean over an image;
@@ -42,6 +44,7 @@ impl ImageCovariance {
             1 => spread,
             n => ImageCovariance {
                 root: LinearMap::Compose(vec![spread.root, LinearMap::ChannelMix(correlated_root(n))]),
+                powers: spread.powers.map(|(powers, _)| (powers, CORRELATION)),
             },
         })
     }
@@ -49,8 +52,9 @@ impl ImageCovariance {
     /// The power of photographs, scaled to match what was seen: images of this spread, seen through A, vary as
     /// much as y does.
     pub fn fitting(observation: &Observation) -> Result<ImageCovariance> {
-        const DRAWS: usize = 16;
         let (shape, map) = (observation.shape(), observation.map());
+        // One draw of a photograph tells as much as many of a small image.
+        let draws = (16 * 4096 / shape.pixels().max(1)).clamp(1, 16);
         let unit = ImageCovariance::natural(shape, 1.0)?;
         let flat = map.apply(shape, &vec![1.0; shape.len()])?;
         // What is left when the best flat image is taken away.
@@ -59,9 +63,9 @@ impl ImageCovariance {
             seen.iter().zip(&flat).map(|(y, f)| (y - level * f).powi(2)).sum::<f64>()
         };
         let mut expected = 0.0;
-        for draw in 0..DRAWS {
+        for draw in 0..draws {
             let white = RandomStream::numbered(0, "images of a spread", draw).normals(shape.len());
-            expected += varying(&map.apply(shape, &unit.root.apply(shape, &white)?)?) / DRAWS as f64;
+            expected += varying(&map.apply(shape, &unit.root.apply(shape, &white)?)?) / draws as f64;
         }
         let noise = shape.len() as f64 * observation.sigma().powi(2);
         let variance = (varying(observation.values()) - noise) / expected.max(f64::MIN_POSITIVE);
@@ -70,9 +74,9 @@ impl ImageCovariance {
 
     /// The variance of each frequency of the cosine basis, row by row, the same for all channels.
     pub fn of_powers(shape: Shape, powers: &[f64]) -> ImageCovariance {
-        let gains = powers.iter().map(|power| power.max(0.0).sqrt()).collect();
-        let (rows, cols) = (cosine_basis(shape.height), cosine_basis(shape.width));
-        ImageCovariance { root: LinearMap::Spectral { rows, cols, gains } }
+        let powers: Vec<f64> = powers.iter().map(|power| power.max(0.0)).collect();
+        let root = CosineFilter::new(shape, powers.iter().map(|power| power.sqrt()).collect()).map();
+        ImageCovariance { root, powers: Some((powers, 0.0)) }
     }
 
     /// A Gaussian image of this spread about the best flat one, given what was seen: drawn as if nothing had been, then
@@ -85,9 +89,20 @@ impl ImageCovariance {
         x.iter_mut().for_each(|x| *x += level);
         // The drawn image is seen with noise of its own.
         let noisy: Vec<f64> = observation.values().iter().map(|y| y + observation.sigma() * stream.normal()).collect();
-        let shift = System { observation, root: &self.root, path_term: None }.solve(&x, &noisy)?;
+        let shift = System { observation, spread: self, path_term: None }.solve(&x, &noisy)?;
         x.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
         Ok(x)
+    }
+
+    /// The variance of each frequency of the cosine basis: of what is common to all channels, and of what is not.
+    pub(super) fn powers(&self, shape: Shape) -> [Vec<f64>; 2] {
+        let (powers, correlation) = match (&self.powers, &self.root) {
+            (Some((powers, correlation)), _) => (powers.clone(), *correlation),
+            (None, LinearMap::Scale(root)) => (vec![root * root; shape.pixels()], 0.0),
+            _ => unreachable!("a covariance without powers is white"),
+        };
+        let [together, apart] = [1.0 + (shape.channels as f64 - 1.0) * correlation, 1.0 - correlation];
+        [together, apart].map(|factor| powers.iter().map(|power| factor * power).collect())
     }
 
     /// R, which is symmetric.
@@ -131,10 +146,8 @@ mod tests {
             let white = RandomStream::new(seed, "image").normals(shape.len());
             let x: Vec<f64> = spread.root().apply(shape, &white).unwrap().iter().map(|x| 0.5 + x).collect();
             let seen = Observation::new(shape, blur.clone(), 0.01, blur.apply(shape, &x).unwrap()).unwrap();
-            let LinearMap::Spectral { gains, .. } = ImageCovariance::fitting(&seen).unwrap().root else {
-                unreachable!()
-            };
-            found.push(gains.iter().map(|g| g * g).sum::<f64>() / shape.len() as f64);
+            let [powers, _] = ImageCovariance::fitting(&seen).unwrap().powers(shape);
+            found.push(powers.iter().sum::<f64>() / shape.len() as f64);
         }
         let mean = found.iter().sum::<f64>() / found.len() as f64;
         assert!((mean / 0.05 - 1.0).abs() < 0.2, "{mean}");

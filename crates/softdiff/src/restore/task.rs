@@ -1,12 +1,14 @@
 //! What happened to an image: the tasks that people know by name, and how their strength is estimated.
 
 use super::{Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
-use crate::corruption::{Boundary, CorruptionSpec, Direction, Grey, LinearMap, ParameterValue, Shape};
+use crate::corruption::{Boundary, CorruptionSpec, Direction, Grey, Kernel, LinearMap, ParameterValue, Shape};
 use crate::image::{Picture, from_unit, to_unit};
 use crate::model::Model;
+use crate::path::Path;
 use crate::recipe::CorruptionSection;
 use softdiff_engine::rng::RandomStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The noise that is added to an image to be denoised again.
 const USUAL_NOISE: f64 = 0.1;
@@ -57,6 +59,8 @@ pub enum BlurKind {
     Heat,
     /// Motion.
     Motion,
+    /// A lens out of focus: the mean over a disc, whose radius is the level.
+    Disc,
     /// The map in a `.json` or `.safetensors` file.
     Custom(PathBuf),
 }
@@ -68,6 +72,8 @@ pub struct Observed {
     pub task: &'static str,
     /// The image, its map and its noise.
     pub observation: Observation,
+    /// The model's path for images of its size.
+    pub path: Arc<Path>,
     /// The level of the blur or of the path's corruption.
     pub level: Option<f64>,
     /// What a blur saw beyond the border.
@@ -95,9 +101,12 @@ impl Task {
     /// A blur of which nothing is known.
     pub const DEBLUR: Task = Task::Deblur { kind: None, level: None, boundary: None, direction: None };
 
-    /// What an image looks like to a model of images of `shape`.
-    pub fn guess(found: Shape, shape: Shape) -> Task {
-        if found.height < shape.height && found.width < shape.width {
+    /// What an image looks like to a model.
+    pub fn guess(found: Shape, model: &Model) -> Task {
+        let shape = model.path.shape();
+        if model.takes_any_size() {
+            Task::DEBLUR
+        } else if found.height < shape.height && found.width < shape.width {
             Task::SuperResolve { factor: None }
         } else if found.channels < shape.channels {
             Task::Colourise
@@ -108,16 +117,22 @@ impl Task {
 
     /// What was seen in a degraded image; its noise and level are estimated where they are not given.
     pub(super) fn observe(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
-        let seen = self.degradation(model, shape_of(image), &to_unit(&image.pixels), noise, false)?;
-        self.enter(model, seen, None)
+        let found = shape_of(image);
+        let path = match self {
+            Task::SuperResolve { factor } => path_at(model, found, factor.unwrap_or(USUAL_FACTOR))?,
+            _ => path_at(model, found, 1)?,
+        };
+        let seen = self.degradation(model, &path, found, &to_unit(&image.pixels), noise, false)?;
+        self.enter(path, seen, None)
     }
 
     /// Degrades a clean image, with `noise` if given, and observes that.
     pub(super) fn degrade(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
-        let shape = model.path.shape();
+        let path = path_at(model, shape_of(image), 1)?;
+        let shape = path.shape();
         let truth = fitted(image, shape)?;
         let noise = noise.unwrap_or(if *self == Task::Denoise { USUAL_NOISE } else { 0.0 });
-        let template = self.degradation(model, shape, &truth, Some(noise), true)?;
+        let template = self.degradation(model, &path, shape, &truth, Some(noise), true)?;
         let map = template.observation.map();
         let eta = RandomStream::new(0, "noise of a degraded picture").normals(truth.len());
         let clean = map.apply(shape, &truth)?;
@@ -125,31 +140,32 @@ impl Task {
         let noisy = clean.iter().zip(&eta).map(|(y, e)| y + noise * e).collect::<Vec<f64>>();
         let stored = to_unit(&from_unit(&noisy));
         let observation = Observation::new(shape, map.clone(), template.observation.sigma(), stored)?;
-        self.enter(model, Degradation { observation, ..template }, Some(truth))
+        self.enter(path, Degradation { observation, ..template }, Some(truth))
     }
 
-    fn enter(&self, model: &Model, seen: Degradation, truth: Option<Vec<f64>>) -> Result<Observed> {
+    fn enter(&self, path: Arc<Path>, seen: Degradation, truth: Option<Vec<f64>>) -> Result<Observed> {
         let (entry, mismatch) = match *self {
             Task::OnPath { t } => (PathEntry::At { t, scale: 1.0 }, 0.0),
             _ => {
-                let found = PathMatch::find(&model.path, &seen.observation)?;
+                let found = PathMatch::find(&path, &seen.observation)?;
                 (found.entry(), found.mismatch)
             }
         };
         let Degradation { name, observation, level, boundary, noise_estimated } = seen;
-        Ok(Observed { task: name, observation, level, boundary, truth, noise_estimated, entry, mismatch })
+        Ok(Observed { task: name, observation, path, level, boundary, truth, noise_estimated, entry, mismatch })
     }
 
     /// The observation of an image that is degraded, or (`degraded_here`) whose values are to be replaced by a degraded one's.
     fn degradation(
         &self,
         model: &Model,
+        path: &Path,
         found: Shape,
         values: &[f64],
         noise: Option<f64>,
         degraded_here: bool,
     ) -> Result<Degradation> {
-        let shape = model.path.shape();
+        let shape = path.shape();
         let full_size = || fit(found, values, shape);
         let estimated = |values: &[f64]| noise.map_or_else(|| noise_deviation(shape, values), Ok);
         let plain = |name, observation| Degradation {
@@ -162,8 +178,8 @@ impl Task {
         match self {
             Task::OnPath { t } => {
                 let values = full_size()?;
-                let observation = Observation::on_path(&model.path, *t, estimated(&values)?, values)?;
-                Ok(Degradation { level: Some(model.path.level(*t)?), ..plain("the path's corruption", observation) })
+                let observation = Observation::on_path(path, *t, estimated(&values)?, values)?;
+                Ok(Degradation { level: Some(path.level(*t)?), ..plain("the path's corruption", observation) })
             }
             Task::Inpaint { known } => {
                 let observation = Observation::masked(shape, known, noise.unwrap_or(0.0), full_size()?)?;
@@ -198,19 +214,57 @@ impl Task {
                 let level = match (*level, kind) {
                     (Some(level), _) => level,
                     (None, Some(BlurKind::Custom(_))) => 1.0,
-                    (None, Some(BlurKind::Motion)) => return Err(RestoreError::NoMotion),
+                    (None, Some(BlurKind::Motion | BlurKind::Disc)) => return Err(RestoreError::NoMotion),
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
                     _ => blur_deviation(shape, &values, noise)?,
                 };
+                if !(level >= 0.0 && level.is_finite()) {
+                    let remedy = "give a number from 0 on, such as 1.5";
+                    return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
+                }
                 let own = model.recipe.path.corruption().and_then(CorruptionSection::spec);
-                let section = corruption(kind.as_ref(), own, level, *boundary, *direction, degraded_here)?;
-                let boundary = section.boundary();
-                let map = section.build(shape)?.at(level)?;
+                let (map, boundary) = match kernel(kind.as_ref(), own, level, *direction) {
+                    Some(kernel) => {
+                        let boundary = boundary.unwrap_or(Boundary::Reflect);
+                        (kernel.map(shape, boundary), Some(boundary))
+                    }
+                    None => {
+                        let section = corruption(kind.as_ref(), own, level, *boundary, *direction, degraded_here)?;
+                        (section.build(shape)?.at(level)?, section.boundary())
+                    }
+                };
                 let name = if matches!(kind, Some(BlurKind::Custom(_))) { "undo a map" } else { "deblur" };
                 let observation = Observation::new(shape, map, noise, values)?;
                 Ok(Degradation { boundary, level: Some(level), ..plain(name, observation) })
             }
         }
+    }
+}
+
+/// The model's path for images `factor` times as large as `found`, where it can be of any size, else as it is.
+fn path_at(model: &Model, found: Shape, factor: usize) -> Result<Arc<Path>> {
+    let own = model.path.shape();
+    let wanted = Shape::new(found.height * factor, found.width * factor, own.channels);
+    match model.takes_any_size() && wanted != own {
+        true => Ok(Arc::new(model.recipe.path(wanted, None)?)),
+        false => Ok(model.path.clone()),
+    }
+}
+
+/// The kernel asked for, of blurs that the model's path does not have.
+fn kernel(
+    kind: Option<&BlurKind>,
+    own: Option<&CorruptionSpec>,
+    level: f64,
+    direction: Option<Direction>,
+) -> Option<Kernel> {
+    let angle = if direction == Some(Direction::Vertical) { 90.0 } else { 0.0 };
+    match kind {
+        Some(BlurKind::Disc) => Some(Kernel::disc(level)),
+        Some(BlurKind::Gaussian) => Some(Kernel::gaussian(level)),
+        Some(BlurKind::Motion) => Some(Kernel::motion(level, angle)),
+        Some(BlurKind::Heat | BlurKind::Custom(_)) => None,
+        None => own.is_none().then(|| Kernel::gaussian(level)),
     }
 }
 
@@ -230,7 +284,7 @@ fn corruption(
         |own: Option<Boundary>| boundary.unwrap_or(own.filter(|_| degraded_here).unwrap_or(Boundary::Reflect));
     let named = |name: &str| Ok::<_, RestoreError>(CorruptionSpec::named(name)?.with_boundary(boundary(None)));
     let spec = match (kind, own) {
-        (Some(BlurKind::Gaussian), _) => named("blur")?,
+        (Some(BlurKind::Gaussian | BlurKind::Disc), _) => named("blur")?,
         (Some(BlurKind::Heat), _) => named("heat")?,
         (Some(BlurKind::Motion), _) => named("motion")?,
         (Some(BlurKind::Custom(map)), _) => {
@@ -248,10 +302,6 @@ fn corruption(
         Some(Direction::Vertical) => spec.with("direction", ParameterValue::Word("vertical")),
         None => spec,
     };
-    if !(level >= 0.0 && level.is_finite()) {
-        let remedy = "give a number from 0 on, such as 1.5";
-        return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
-    }
     Ok(spec.with_largest(level.max(f64::MIN_POSITIVE)))
 }
 

@@ -65,6 +65,8 @@ pub enum CorruptionName {
     Blur,
     Heat,
     Motion,
+    /// A lens out of focus; the level is the radius of its disc.
+    Defocus,
     Pixelation,
     Decolourisation,
     Custom,
@@ -94,7 +96,8 @@ impl From<BoundaryName> for Boundary {
 impl TaskFlags {
     /// What to undo in an image of the shape `found`.
     pub fn task(&self, model: &Model, found: Shape, degrade: bool) -> Result<Task, Failure> {
-        let shape = model.path.shape();
+        let own = model.path.shape();
+        let shape = if model.takes_any_size() { Shape { channels: own.channels, ..found } } else { own };
         let known = match &self.mask {
             Some(file) => {
                 let mask = restore::fitted(&images::one(file, 0)?, Shape { channels: 1, ..shape })?;
@@ -105,7 +108,7 @@ impl TaskFlags {
         if let Some(t) = self.time {
             return Ok(Task::OnPath { t });
         }
-        let name = self.task.unwrap_or_else(|| match (self.corruption, Task::guess(found, shape)) {
+        let name = self.task.unwrap_or_else(|| match (self.corruption, Task::guess(found, model)) {
             (Some(CorruptionName::Pixelation), _) => TaskName::SuperResolve,
             (Some(CorruptionName::Decolourisation), _) => TaskName::Colourise,
             (Some(_), _) => TaskName::Deblur,
@@ -120,6 +123,7 @@ impl TaskFlags {
                 kind: self.corruption.and_then(|name| match name {
                     CorruptionName::Heat => Some(BlurKind::Heat),
                     CorruptionName::Motion => Some(BlurKind::Motion),
+                    CorruptionName::Defocus => Some(BlurKind::Disc),
                     CorruptionName::Custom => {
                         Some(BlurKind::Custom(self.map.clone().expect("required with --corruption custom")))
                     }

@@ -1,0 +1,243 @@
+//! A network for images of one size as a [`Denoiser`] of photographs of any size: overlapping tiles, blended.
+
+use super::RestoreError;
+use crate::corruption::Shape;
+use crate::model::{Model, NetworkDenoiser, Predictor};
+use crate::objective::Prediction;
+use crate::sampler::{self, Denoiser, SamplerError};
+use softdiff_engine::{Device, Precision};
+use std::f64::consts::FRAC_PI_2;
+use std::sync::Arc;
+
+/// The longest side of a tile, and how many are computed at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileSize {
+    /// Pixels.
+    pub side: usize,
+    /// Tiles at a time.
+    pub batch: usize,
+}
+
+impl TileSize {
+    /// What suits a device: large tiles waste less on their overlap, small ones stay near a CPU's caches.
+    pub fn on(device: &Device) -> TileSize {
+        if device.is_gpu() { TileSize { side: 256, batch: 8 } } else { TileSize { side: 192, batch: 1 } }
+    }
+}
+
+/// Pixels by which neighbouring tiles overlap.
+const OVERLAP: usize = 32;
+/// The sides of tiles are multiples of this: networks halve them several times.
+const MULTIPLE: usize = 32;
+
+/// Where the tiles of a photograph are, and how much each counts at each of its pixels.
+#[derive(Clone, Debug, PartialEq)]
+struct TileGrid {
+    photograph: Shape,
+    tile: Shape,
+    tops: Vec<usize>,
+    lefts: Vec<usize>,
+}
+
+impl TileGrid {
+    fn new(photograph: Shape, side: usize) -> TileGrid {
+        let side = side.max(2 * OVERLAP).next_multiple_of(MULTIPLE);
+        // Networks are for squares.
+        let side = side.min(photograph.height.max(photograph.width).next_multiple_of(MULTIPLE));
+        let tile = Shape::new(side, side, photograph.channels);
+        let (tops, lefts) = (starts(photograph.height, tile.height), starts(photograph.width, tile.width));
+        TileGrid { photograph, tile, tops, lefts }
+    }
+
+    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.tops.iter().flat_map(|&top| self.lefts.iter().map(move |&left| (top, left)))
+    }
+
+    /// The values of a tile; beyond the photograph, which may be smaller, it is mirrored.
+    fn cut(&self, photograph: &[f64], (top, left): (usize, usize), out: &mut Vec<f64>) {
+        let Shape { height, width, channels } = self.photograph;
+        for y in 0..self.tile.height {
+            let row = mirrored(top + y, height) * width;
+            for x in 0..self.tile.width {
+                let pixel = (row + mirrored(left + x, width)) * channels;
+                out.extend_from_slice(&photograph[pixel..pixel + channels]);
+            }
+        }
+    }
+
+    /// Adds a tile and its weights to their sums over all tiles.
+    fn add(&self, tile: &[f64], (top, left): (usize, usize), sum: &mut [f64], weights: &mut [f64]) {
+        let Shape { height, width, channels } = self.photograph;
+        for y in 0..self.tile.height.min(height - top) {
+            let down = weight(y, self.tile.height);
+            for x in 0..self.tile.width.min(width - left) {
+                let weight = down * weight(x, self.tile.width);
+                let (to, from) = ((top + y) * width + left + x, y * self.tile.width + x);
+                weights[to] += weight;
+                for channel in 0..channels {
+                    sum[to * channels + channel] += weight * tile[from * channels + channel];
+                }
+            }
+        }
+    }
+}
+
+/// Where tiles of `side` begin along a photograph's side: evenly, each overlapping the next by [`OVERLAP`] or more.
+fn starts(length: usize, side: usize) -> Vec<usize> {
+    if length <= side {
+        return vec![0];
+    }
+    let (last, stride) = (length - side, side - OVERLAP);
+    let count = last.div_ceil(stride);
+    (0..=count).map(|i| i * last / count).collect()
+}
+
+/// How much a tile counts at a distance from its edge: from nearly nothing at the edge, where the network cannot see beyond, to 1.
+fn weight(place: usize, side: usize) -> f64 {
+    let distance = (place.min(side - 1 - place) as f64 + 0.5) / OVERLAP as f64;
+    1e-3 + (FRAC_PI_2 * distance.min(1.0)).sin().powi(4)
+}
+
+fn mirrored(place: usize, length: usize) -> usize {
+    let folded = place % (2 * length);
+    folded.min(2 * length - 1 - folded)
+}
+
+/// Denoises photographs of one size by tiles. What it needs beside a photograph is a batch of tiles, however many there are.
+pub struct TiledDenoiser<D> {
+    inner: D,
+    grid: TileGrid,
+    batch: usize,
+}
+
+impl<D: Denoiser> TiledDenoiser<D> {
+    /// Denoises tiles by the denoiser that `make` gives for their shape.
+    pub fn new<E>(
+        photograph: Shape,
+        size: TileSize,
+        make: impl FnOnce(Shape) -> Result<D, E>,
+    ) -> Result<TiledDenoiser<D>, E> {
+        let grid = TileGrid::new(photograph, size.side);
+        Ok(TiledDenoiser { inner: make(grid.tile)?, grid, batch: size.batch.max(1) })
+    }
+
+    fn photograph(&mut self, xt: &[f64], t: f64) -> sampler::Result<Vec<f64>> {
+        let mut sum = vec![0.0; xt.len()];
+        let mut weights = vec![0.0; self.grid.photograph.pixels()];
+        let places: Vec<_> = self.grid.places().collect();
+        for part in places.chunks(self.batch) {
+            let mut tiles = Vec::with_capacity(part.len() * self.grid.tile.len());
+            part.iter().for_each(|&place| self.grid.cut(xt, place, &mut tiles));
+            let predicted = self.inner.x0_hat(&tiles, t)?;
+            for (tile, &place) in predicted.chunks_exact(self.grid.tile.len()).zip(part) {
+                self.grid.add(tile, place, &mut sum, &mut weights);
+            }
+        }
+        for (pixel, weight) in sum.chunks_exact_mut(self.grid.photograph.channels).zip(&weights) {
+            pixel.iter_mut().for_each(|value| *value /= weight);
+        }
+        Ok(sum)
+    }
+}
+
+impl<D: Denoiser> Denoiser for TiledDenoiser<D> {
+    fn x0_hat(&mut self, xt: &[f64], t: f64) -> sampler::Result<Vec<f64>> {
+        let size = self.grid.photograph.len();
+        if xt.is_empty() || !xt.len().is_multiple_of(size) {
+            return Err(SamplerError::Size { what: "the photographs", found: xt.len(), expected: size });
+        }
+        let mut all = Vec::with_capacity(xt.len());
+        for photograph in xt.chunks_exact(size) {
+            all.extend(self.photograph(photograph, t)?);
+        }
+        Ok(all)
+    }
+
+    fn one_step(&mut self, xt: &[f64], t: f64, t_next: f64) -> sampler::Result<Vec<f64>> {
+        self.inner.one_step(xt, t, t_next)
+    }
+}
+
+impl Model {
+    /// Whether it can restore images of any size: cropping commutes with its path (`C = alpha I`), and its network sees every
+    /// part of an image in the same way.
+    pub fn takes_any_size(&self) -> bool {
+        let network = &self.recipe.network;
+        let sees_all_alike = network.attention.is_empty() && !network.middle_attention;
+        let is_plain = matches!(self.prediction, Prediction::Clean(_) | Prediction::Noise);
+        self.is_described && self.recipe.path.is_scale() && sees_all_alike && is_plain
+    }
+
+    /// Its network on a device, for photographs of `shape`.
+    pub fn tiled_denoiser(
+        &self,
+        device: &Device,
+        shape: Shape,
+        size: TileSize,
+        precision: Precision,
+    ) -> Result<TiledDenoiser<NetworkDenoiser>, RestoreError> {
+        TiledDenoiser::new(shape, size, |tile| {
+            let (network, path) = (self.recipe.network(tile)?, Arc::new(self.recipe.path(tile, None)?));
+            let predictor = Predictor { network: &network, path, ..self.predictor() };
+            Ok(NetworkDenoiser::new(device, predictor, size.batch.max(1), precision)?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softdiff_engine::rng::RandomStream;
+
+    /// The mean over a window of five by five pixels, mirrored at the tile's border: what a network does, in small.
+    struct Local(Shape);
+
+    impl Denoiser for Local {
+        fn x0_hat(&mut self, xt: &[f64], _: f64) -> sampler::Result<Vec<f64>> {
+            let Shape { height, width, channels } = self.0;
+            let mut out = Vec::new();
+            for tile in xt.chunks_exact(self.0.len()) {
+                for i in 0..self.0.len() {
+                    let (y, x, channel) = (i / (width * channels), i / channels % width, i % channels);
+                    let near = (0..5).flat_map(|dy| (0..5).map(move |dx| (dy, dx)));
+                    let fold = |place: usize, d: usize, n: usize| mirrored((place + d + 2 * n - 2) % (2 * n), n);
+                    let value = |(dy, dx)| tile[(fold(y, dy, height) * width + fold(x, dx, width)) * channels + channel];
+                    out.push(near.map(value).sum::<f64>() / 25.0);
+                }
+            }
+            Ok(out)
+        }
+
+        fn one_step(&mut self, _: &[f64], _: f64, _: f64) -> sampler::Result<Vec<f64>> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[test]
+    fn a_photograph_is_denoised_alike_by_any_tiles_also_one_smaller_than_a_tile() {
+        for (height, width) in [(100, 230), (64, 64), (7, 90), (131, 65), (1, 1)] {
+            let shape = Shape::new(height, width, 3);
+            let photograph = RandomStream::new(1, "photograph").normals(shape.len());
+            let whole = Local(shape).x0_hat(&photograph, 0.5).unwrap();
+            for (side, batch) in [(64, 1), (80, 3), (96, 100), (512, 2)] {
+                let size = TileSize { side, batch };
+                let mut tiled = TiledDenoiser::new(shape, size, |tile| Ok::<_, RestoreError>(Local(tile))).unwrap();
+                let found = tiled.x0_hat(&photograph, 0.5).unwrap();
+                let far = whole.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                // Only the two outermost pixels of a tile see its border, and count for a thousandth.
+                assert!(far < 5e-3, "{shape} in tiles of {side}: {far}");
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_cover_everything_and_overlap() {
+        for length in 1..700 {
+            for side in [64, 96, 192] {
+                let starts = starts(length, side);
+                assert_eq!((starts[0], starts.last().unwrap() + side >= length), (0, true));
+                assert!(starts.windows(2).all(|w| w[1] > w[0] && w[1] + OVERLAP <= w[0] + side), "{length} {side}");
+            }
+        }
+    }
+}
