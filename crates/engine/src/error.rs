@@ -2,6 +2,7 @@
 
 use crate::TensorShape;
 use crate::hint::HintedMessage;
+use crate::memory::NotEnoughMemory;
 use crate::suggest::nearest;
 
 /// The engine's result.
@@ -109,6 +110,9 @@ pub enum Error {
         /// The GPU's name.
         device: String,
     },
+    /// Something does not fit into the memory of this machine or process.
+    #[error(transparent)]
+    HostMemory(NotEnoughMemory),
     /// A weight file could not be read or written.
     #[error("{path}: {problem}")]
     File {

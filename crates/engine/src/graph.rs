@@ -280,6 +280,11 @@ impl Graph {
         &self.nodes
     }
 
+    /// Single values of all parameters, counted from their shapes: nothing is allocated.
+    pub fn param_elements(&self) -> u64 {
+        self.params().iter().map(|(spec, _)| spec.shape.numel() as u64).sum()
+    }
+
     /// Every declared parameter with its tensor, in order.
     pub fn params(&self) -> &[(ParamSpec, Var)] {
         &self.params

@@ -16,6 +16,7 @@ mod fold;
 mod graph;
 pub mod hash;
 mod hint;
+pub mod memory;
 pub mod op;
 #[doc(hidden)]
 pub mod op_cases;

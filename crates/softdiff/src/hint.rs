@@ -22,6 +22,7 @@ use crate::schedule::ScheduleError;
 use crate::spectrum::SpectrumError;
 use crate::train::{Cooldown, PrepareError, ScoreError, TableError, TrainError, Unlike};
 use crate::transport::TransportError;
+use softdiff_engine::memory::NotEnoughMemory;
 use softdiff_engine::{HintedMessage, ReadError};
 use std::error::Error;
 
@@ -63,6 +64,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         MetricError,
         ModelError,
         NoiseError,
+        NotEnoughMemory,
         ObjectiveError,
         OracleError,
         PathError,

@@ -2,7 +2,7 @@
 
 use super::Skipped;
 use rayon::prelude::*;
-use softdiff_engine::hash::{self, ContentHash};
+use softdiff_engine::hash::{self, ContentHash, PartsHasher};
 use std::sync::Arc;
 
 /// Decoded images, 8 bits, one after the other: NHWC.
@@ -64,14 +64,14 @@ impl Dataset {
 
     /// Of the sizes, the labels and each image's own hash; the hash of each image is computed on its own core.
     fn content_hash(&self) -> ContentHash {
-        let hashes: Vec<_> = self.pixels.par_chunks_exact(self.picture_size()).map(ContentHash::of).collect();
-        let head: Vec<u8> = self.sizes_and_labels().flat_map(u64::to_le_bytes).collect();
-        ContentHash::of_parts(std::iter::once(ContentHash::of(&head)).chain(hashes))
+        let shape = [self.len(), self.height, self.width, self.channels];
+        let mut hasher = DatasetHasher::new(shape, self.labels());
+        hasher.add(&self.pixels);
+        hasher.finish()
     }
 
     fn sizes_and_labels(&self) -> impl Iterator<Item = u64> {
-        let sizes = [self.len(), self.height, self.width, self.channels].map(|size| size as u64);
-        sizes.into_iter().chain(self.labels.iter().flatten().map(|&label| label.into()))
+        sizes_and_labels([self.len(), self.height, self.width, self.channels], self.labels())
     }
 
     /// The hash that versions before BLAKE3 wrote (FNV-1a, 64 bits), to go on with their runs.
@@ -153,6 +153,36 @@ impl Dataset {
     pub fn statistics(&self) -> Vec<Statistics> {
         let sums = self.pixels.par_chunks_exact(self.picture_size()).map(|picture| Sums::of(picture, self.channels));
         sums.reduce(Sums::default, Sums::plus).statistics(self.channels)
+    }
+}
+
+fn sizes_and_labels(shape: [usize; 4], labels: Option<&[u32]>) -> impl Iterator<Item = u64> {
+    shape.into_iter().map(|size| size as u64).chain(labels.into_iter().flatten().map(|&label| label.into()))
+}
+
+/// [`Dataset::hash`] of images that come a few at a time.
+pub(super) struct DatasetHasher {
+    picture_size: usize,
+    parts: PartsHasher,
+}
+
+impl DatasetHasher {
+    /// Of so many images, height, width and channels, and the labels of all.
+    pub fn new(shape: [usize; 4], labels: Option<&[u32]>) -> DatasetHasher {
+        let head: Vec<u8> = sizes_and_labels(shape, labels).flat_map(u64::to_le_bytes).collect();
+        let mut parts = PartsHasher::default();
+        parts.add(ContentHash::of(&head));
+        DatasetHasher { picture_size: shape[1] * shape[2] * shape[3], parts }
+    }
+
+    /// The next images, whole ones.
+    pub fn add(&mut self, pixels: &[u8]) {
+        let hashes: Vec<_> = pixels.par_chunks_exact(self.picture_size).map(ContentHash::of).collect();
+        hashes.into_iter().for_each(|hash| self.parts.add(hash));
+    }
+
+    pub fn finish(self) -> ContentHash {
+        self.parts.finish()
     }
 }
 

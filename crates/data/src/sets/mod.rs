@@ -36,7 +36,7 @@ pub use batch::{Batch, Batches};
 pub use dataset::{Dataset, Statistics};
 pub use error::{DataError, FileError};
 pub use load::{LoadOptions, OnBad, Skipped};
-pub use npz::write as write_npz;
+pub use npz::{NpzWriter, write as write_npz};
 pub use pictures::{Exif, Pictures};
 pub use softdiff_engine::shuffle::{Permutation, Shuffled};
 pub use source::{Source, Split};

@@ -51,7 +51,9 @@ impl Feed {
 
 impl CpuLearner {
     pub fn new(spec: LearnerSpec) -> Result<CpuLearner> {
-        let run = CpuExecutor::new(Plan::new(spec.graph, &spec.outputs())?);
+        let plan = Plan::new(spec.graph, &spec.outputs())?;
+        plan.require_host_memory()?;
+        let run = CpuExecutor::new(plan);
         let LearnerSpec { objective, params, adam, seed, accumulate, .. } = spec;
         let LossOutputs { loss, losses, times, gradients } = objective;
         let sums = if accumulate > 1 { adam.first.iter().map(|f| vec![0.0; f.len()]).collect() } else { vec![] };
