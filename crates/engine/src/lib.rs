@@ -29,6 +29,7 @@ pub mod regular_file;
 pub mod rng;
 mod scalar;
 mod shape;
+pub mod shared_bytes;
 pub mod shuffle;
 pub mod suggest;
 mod tensors;

@@ -13,6 +13,9 @@ use std::{fs, path::Path};
 /// What needs less is not compared: looking costs more than it is worth.
 const ALWAYS_FITS: u64 = 32 << 20;
 
+/// The bytes that the process may take, in the environment: where no limit is known, or to leave memory to others.
+pub const SETTING: &str = "SOFTDIFF_MEMORY";
+
 /// What the memory is limited by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
@@ -22,6 +25,8 @@ pub enum MemoryLimit {
     ControlGroup,
     /// The limit on the address space of the process (`ulimit -v`, RLIMIT_AS).
     AddressSpace,
+    /// The environment variable [`SETTING`].
+    Setting,
 }
 
 impl fmt::Display for MemoryLimit {
@@ -30,6 +35,7 @@ impl fmt::Display for MemoryLimit {
             MemoryLimit::Machine => "",
             MemoryLimit::ControlGroup => " in this control group",
             MemoryLimit::AddressSpace => " under ulimit -v",
+            MemoryLimit::Setting => " by SOFTDIFF_MEMORY",
         })
     }
 }
@@ -69,21 +75,30 @@ pub fn require(bytes: u64, what: impl Into<String>, hint: impl Into<String>) -> 
     }
 }
 
-/// The bytes that this process may still allocate, and what limits them. Where that is not known (other systems than Linux),
-/// all there could be.
+/// The bytes that this process may still allocate, and what limits them. Where that is not known (other systems than Linux,
+/// without [`SETTING`]), all there could be.
 pub fn available() -> (u64, MemoryLimit) {
+    let limits = [
+        (setting(), MemoryLimit::Setting),
+        #[cfg(target_os = "linux")]
+        (machine(), MemoryLimit::Machine),
+        #[cfg(target_os = "linux")]
+        (control_groups(), MemoryLimit::ControlGroup),
+        #[cfg(target_os = "linux")]
+        (address_space(), MemoryLimit::AddressSpace),
+    ];
+    let known = limits.into_iter().filter_map(|(bytes, limit)| Some((bytes?, limit)));
+    known.min_by_key(|&(bytes, _)| bytes).unwrap_or((u64::MAX, MemoryLimit::Machine))
+}
+
+/// What [`SETTING`] leaves beside what is in use; pages of mapped files do not count.
+fn setting() -> Option<u64> {
+    let limit: u64 = std::env::var(SETTING).ok()?.parse().ok()?;
     #[cfg(target_os = "linux")]
-    {
-        let limits = [
-            (machine(), MemoryLimit::Machine),
-            (control_groups(), MemoryLimit::ControlGroup),
-            (address_space(), MemoryLimit::AddressSpace),
-        ];
-        let known = limits.into_iter().filter_map(|(bytes, limit)| Some((bytes?, limit)));
-        known.min_by_key(|&(bytes, _)| bytes).unwrap_or((u64::MAX, MemoryLimit::Machine))
-    }
+    let used = kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")?;
     #[cfg(not(target_os = "linux"))]
-    (u64::MAX, MemoryLimit::Machine)
+    let used = 0;
+    Some(limit.saturating_sub(used))
 }
 
 /// A number of bytes for people: `41.2 GB`.

@@ -3,6 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use crate::corruption::CorruptionError;
 use crate::curve::CurveError;
+use crate::data::DataError;
 use crate::experiment::{ExperimentError, OracleError, UnknownExperiment};
 use crate::import::{ConversionError, TrainingFileError};
 use crate::inception::InceptionError;
@@ -56,6 +57,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         Cooldown,
         CorruptionError,
         CurveError,
+        DataError,
         Diverged,
         ExperimentError,
         HintedMessage,

@@ -10,6 +10,7 @@ pub use write::StoredZip;
 use super::ArchiveError;
 use super::inflate::{self, Wrapping};
 use crate::quote::quote;
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{Cursor, Read};
@@ -87,6 +88,19 @@ impl Index {
             return Err(ArchiveError::ZipCrc { name: quote(name), stored: entry.crc, computed });
         }
         Ok(data)
+    }
+}
+
+impl Index {
+    /// The same as a part of `bytes` where the entry is stored: at most `limit` bytes, of a stored one any number.
+    pub fn shared(&self, bytes: &SharedBytes, name: &str, limit: u64) -> Result<SharedBytes, ArchiveError> {
+        let entry = self.by_name.get(name).and_then(|&number| self.entries.get(number));
+        let stored = entry.filter(|entry| !entry.deflated).and_then(|entry| bytes.slice(entry.data.clone()));
+        let read = self.read(bytes, name, if stored.is_some() { u64::MAX } else { limit })?;
+        Ok(match (read, stored) {
+            (Cow::Borrowed(_), Some(stored)) => stored,
+            (read, _) => read.into_owned().into(),
+        })
     }
 }
 

@@ -1,9 +1,9 @@
-//! Images of one size in memory, with their labels.
+//! Images of one size, in memory or in a file that is mapped into it, with their labels.
 
 use super::Skipped;
 use rayon::prelude::*;
 use softdiff_engine::hash::{self, ContentHash, PartsHasher};
-use std::sync::Arc;
+use softdiff_engine::shared_bytes::SharedBytes;
 
 /// Decoded images, 8 bits, one after the other: NHWC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Dataset {
     height: usize,
     width: usize,
     channels: usize,
-    pixels: Arc<Vec<u8>>,
+    pixels: SharedBytes,
     labels: Option<Vec<u32>>,
     classes: Vec<String>,
     skipped: Vec<Skipped>,
@@ -40,10 +40,19 @@ impl Dataset {
         labels: Option<Vec<u32>>,
         classes: Vec<String>,
     ) -> Dataset {
+        Dataset::of_shared([height, width, channels], pixels.into(), labels, classes)
+    }
+
+    /// The same for bytes that may be those of a mapped file.
+    pub(super) fn of_shared(
+        [height, width, channels]: [usize; 3],
+        pixels: SharedBytes,
+        labels: Option<Vec<u32>>,
+        classes: Vec<String>,
+    ) -> Dataset {
         let size = height * width * channels;
         assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the images");
         assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each image");
-        let pixels = Arc::new(pixels);
         let mut dataset = Dataset {
             height,
             width,
@@ -117,7 +126,7 @@ impl Dataset {
     }
 
     /// The same, to be kept by others.
-    pub fn shared_pixels(&self) -> &Arc<Vec<u8>> {
+    pub fn shared_pixels(&self) -> &SharedBytes {
         &self.pixels
     }
 

@@ -9,6 +9,7 @@ use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
 use crate::archive::zip::{Index, StoredZip};
 use serde_json::{Value, json};
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub fn recognise(index: &Index) -> bool {
 }
 
 /// Reads the arrays of one part.
-pub fn open(path: &Path, bytes: &[u8], index: &Index, split: Split) -> Result<Opened, DataError> {
+pub fn open(path: &Path, bytes: &SharedBytes, index: &Index, split: Split) -> Result<Opened, DataError> {
     let has = |name: &str| index.names().any(|entry| entry.strip_suffix(".npy") == Some(name));
     let find = |(images, labels): ([&'static str; 6], [&'static str; 6])| {
         let image = images.into_iter().find(|name| has(name))?;
@@ -68,13 +69,13 @@ pub fn open(path: &Path, bytes: &[u8], index: &Index, split: Split) -> Result<Op
 }
 
 fn read<'a>(
-    bytes: &[u8],
+    bytes: &SharedBytes,
     index: &Index,
     images: &'a str,
     labels: Option<&'a str>,
 ) -> Result<Raw, (&'a str, FileError)> {
-    let array = |name: &str| index.read(bytes, &format!("{name}.npy"), MAX_FILE_BYTES).map_err(FileError::from);
-    let pictures = array(images).and_then(|bytes| Array::read(&bytes)?.pictures(images));
+    let array = |name: &str| index.shared(bytes, &format!("{name}.npy"), MAX_FILE_BYTES).map_err(FileError::from);
+    let pictures = array(images).and_then(|bytes| Array::read(&bytes)?.pictures(images, &bytes));
     let mut pictures = pictures.map_err(|error| (images, error))?;
     if let Some(labels) = labels {
         let read = array(labels).and_then(|bytes| Array::read(&bytes)?.labels(pictures.len()));

@@ -4,10 +4,10 @@ use super::learner::{LearnerSpec, LossOutputs, Record, TrainingStep};
 use crate::cpu::CpuExecutor;
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
+use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Params, Plan, Var};
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// A step on the CPU with its weights, optimiser and data.
 pub(super) struct CpuLearner {
@@ -28,7 +28,7 @@ pub(super) struct CpuLearner {
 /// Images that fill an input.
 struct Feed {
     input: String,
-    images: Arc<Vec<u8>>,
+    images: SharedBytes,
     order: Shuffled,
     /// Images of a run.
     batch: usize,
@@ -107,7 +107,7 @@ impl TrainingStep for CpuLearner {
         self.run.set(name, values)
     }
 
-    fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    fn feed(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()> {
         let batch = self.run.plan().images_of(name, order.image_size)?;
         self.feed = Some(Feed { input: name.into(), images: images.clone(), order: *order, batch });
         Ok(())
