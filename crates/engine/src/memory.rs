@@ -75,6 +75,17 @@ pub fn require(bytes: u64, what: impl Into<String>, hint: impl Into<String>) -> 
     }
 }
 
+/// Why a file of so many bytes cannot be mapped, where the limit on the address space is the reason.
+pub(crate) fn beyond_address_space(bytes: u64) -> Option<NotEnoughMemory> {
+    #[cfg(target_os = "linux")]
+    if let Some(available) = address_space().filter(|&available| bytes > available) {
+        let (what, hint) = ("mapping the file".into(), "raise ulimit -v".into());
+        return Some(NotEnoughMemory { what, bytes, available, limit: MemoryLimit::AddressSpace, hint });
+    }
+    let _ = bytes;
+    None
+}
+
 /// The bytes that this process may still allocate, and what limits them. Where that is not known (other systems than Linux,
 /// without [`SETTING`]), all there could be.
 pub fn available() -> (u64, MemoryLimit) {

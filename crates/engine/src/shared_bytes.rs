@@ -64,11 +64,10 @@ impl SharedBytes {
         // takes for checked twice; that it shortens the file is excluded by the documentation above.
         match unsafe { Mmap::map(file) } {
             Ok(map) => Ok(SharedBytes { range: 0..map.len(), content: Arc::new(BytesContent::Mapped(map)) }),
-            Err(error) => {
-                // No address space is the usual reason, and that has a remedy.
-                memory::require(length, "mapping the file", "raise ulimit -v")?;
-                Err(error.into())
-            }
+            Err(error) => Err(match memory::beyond_address_space(length) {
+                Some(error) => error.into(),
+                None => error.into(),
+            }),
         }
     }
 

@@ -17,7 +17,8 @@ impl FromStr for Seeds {
         let mut seeds = Vec::new();
         for part in text.split(',') {
             let number = |text: &str| {
-                text.trim().parse::<u64>().map_err(|_| format!("{part:?} is no seed; write 7, 0..64 or 1,5,100..200"))
+                let problem = || format!("{part:?} is no seed from 0 to {}; write 7, 0..64 or 1,5,100..200", u64::MAX);
+                text.trim().parse::<u64>().map_err(|_| problem())
             };
             let (first, last) = match part.split_once("..") {
                 None => (number(part)?, Some(number(part)?)),

@@ -15,6 +15,9 @@ use std::path::Path;
 /// The most images that a grid shows.
 const LARGEST_GRID: u64 = 4096;
 
+/// Writes the bytes of some images, whose seeds these are.
+type WritePart<'a> = dyn FnMut(&[u8], &[u64]) -> io::Result<()> + 'a;
+
 /// Who makes the images of [`write_images`].
 pub trait ImageMaker {
     /// One image per seed, in the range of the data but not cut off to it.
@@ -34,7 +37,7 @@ pub fn write_images(
 ) -> Result<(), ModelError> {
     let Shape { height, width, channels } = shape;
     let png = |pixels: &[u8]| png::encode(width, height, channels, pixels);
-    let mut each = |write: &mut dyn FnMut(&[u8], &[u64]) -> io::Result<()>| -> Result<Made, ModelError> {
+    let mut each = |write: &mut WritePart| -> Result<Made, ModelError> {
         let quantise = maker.made().quantise;
         for part in seeds.chunks(batch.max(1)) {
             let images = quantise.bytes(&maker.images(part)?);

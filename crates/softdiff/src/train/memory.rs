@@ -3,7 +3,7 @@
 use crate::corruption::Shape;
 use crate::network::Network;
 use crate::recipe::TrainSection;
-use softdiff_engine::memory::{Size, require};
+use softdiff_engine::memory::{Size, available, require};
 use softdiff_engine::{Device, Error, Graph, Plan, Result};
 
 /// Images that the corruption and the loss keep beside the network's activations.
@@ -53,9 +53,17 @@ impl TrainingMemory {
         self.state + if device.is_gpu() { 0 } else { self.activations }
     }
 
+    /// The fewest equal parts of the batch with which it fits.
+    fn parts_that_fit(&self, available: u64) -> Option<usize> {
+        let whole = self.activations.saturating_mul(self.parts as u64);
+        let fits = |parts: usize| self.state.saturating_add(whole / parts as u64) <= available;
+        let batch = self.batch * self.parts;
+        (self.parts + 1..=batch).find(|&parts| batch.is_multiple_of(parts) && fits(parts))
+    }
+
     /// Refuses a training that does not fit.
     pub fn require(&self, device: &Device) -> Result<()> {
-        let TrainingMemory { parameters, state, activations, shape, batch, parts } = *self;
+        let TrainingMemory { parameters, state, activations, shape, batch, .. } = *self;
         let weights = format!("{} for {parameters} weights with their averages and moments", Size(state));
         if device.is_gpu() || state > activations {
             let hint = "use a smaller network: network.channels, network.multipliers";
@@ -64,7 +72,10 @@ impl TrainingMemory {
         let activations = format!("{} for activations", Size(activations));
         let what = format!("training on {batch} images of {shape} at a time ({activations}, {weights})");
         let smaller = "train.recompute=true, or a smaller train.batch, data.size or network.channels";
-        let hint = format!("set train.accumulate={} or more, {smaller}", 2 * parts);
+        let hint = match self.parts_that_fit(available().0) {
+            Some(parts) => format!("set train.accumulate={parts}, {smaller}"),
+            None => format!("set {smaller}"),
+        };
         require(self.on(device), what, hint).map_err(Error::HostMemory)
     }
 }
@@ -77,7 +88,7 @@ mod tests {
     #[test]
     fn the_memory_of_a_training_is_known_without_allocating_it() {
         let (small, large) =
-            (UNetConfig::ncsnpp_cifar10(), UNetConfig { channels: 4096, ..UNetConfig::ncsnpp_cifar10() });
+            (UNetConfig::ncsnpp_cifar10(), UNetConfig { channels: 2048, ..UNetConfig::ncsnpp_cifar10() });
         let shape = Shape::new(32, 32, 3);
         let train = TrainSection { batch: 128, ema: vec![0.999], ..TrainSection::default() };
         let memory = |network: &UNetConfig, train: &TrainSection| TrainingMemory::of(network, shape, train).unwrap();
@@ -86,12 +97,15 @@ mod tests {
         let halves = memory(&small, &TrainSection { accumulate: 2, ..train.clone() });
         assert!(halves.activations < whole.activations * 6 / 10, "{halves:?} {whole:?}");
         assert!(whole.require(&Device::Cpu).is_ok() || whole.on(&Device::Cpu) > 8 << 30);
+        let available = whole.state + whole.activations / 3;
+        assert_eq!(whole.parts_that_fit(available), Some(4), "4 is the first that divides 128");
+        assert_eq!(whole.parts_that_fit(whole.state - 1), None);
         let huge = memory(&large, &train);
         assert!(huge.parameters > 10_000_000_000);
         if cfg!(target_os = "linux") {
             let error = huge.require(&Device::Cpu).unwrap_err();
             let softdiff_engine::Error::HostMemory(error) = error else { panic!("{error}") };
-            assert!(error.bytes > 1 << 40 && error.what.contains("weights"), "{error}");
+            assert!(error.bytes > 1 << 38 && error.what.contains("weights"), "{error}");
         }
     }
 }
