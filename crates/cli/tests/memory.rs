@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::Write;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use support::{Scratch, done, text, tiny, tiny_run};
 
 /// 8 GiB of address space, in KiB.
@@ -97,7 +97,7 @@ fn images_are_written_as_they_are_made() {
     let mut child = Command::new("bash")
         .args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_softdiff")])
         .args(arguments)
-        .stderr(std::process::Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let temporary_grows = || {
@@ -163,6 +163,15 @@ fn files_longer_than_memory_are_read_where_they_lie() {
     let output = inspect(&array);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("1024 x 1024"));
+    let mut child = support::command(&["data", "inspect", &array]).stdout(Stdio::null()).spawn().unwrap();
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+        most = most.max(peak.unwrap_or(0u64));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!((1..700_000).contains(&most), "{most} kB of a file of 1,258,291 kB");
     for (name, begins) in [("a.zip", &b"PK\x03\x04"[..]), ("a.bin", b""), ("a.tar", b""), ("a.gz", b"\x1f\x8b\x08")] {
         let path = scratch.path(name);
         sparse(&path, begins, 3 << 30);

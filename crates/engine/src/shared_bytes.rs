@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Shorter files are read, longer ones mapped.
 const MAPPED_FROM: u64 = 64 << 20;
 
+/// Bytes of a block.
+const BLOCK: usize = 64 << 20;
+
 /// A part of some bytes that are kept as long as anybody has a part of them. A clone copies nothing.
 #[derive(Clone)]
 pub struct SharedBytes {
@@ -78,6 +81,23 @@ impl SharedBytes {
         Some(SharedBytes { content: self.content.clone(), range: start + range.start..start + range.end })
     }
 
+    /// All of it in blocks of whole units, for one pass from beginning to end: of a mapped file only the block that was given out
+    /// last need be resident.
+    pub fn blocks(&self, unit: usize) -> impl Iterator<Item = &[u8]> {
+        let block = (BLOCK / unit.max(1)).max(1) * unit.max(1);
+        self.chunks(block).inspect(|_| self.release())
+    }
+
+    /// Lets the system take the pages of a mapped file back; they are read again when they are needed.
+    pub fn release(&self) {
+        #[cfg(unix)]
+        if let BytesContent::Mapped(map) = &*self.content {
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the map is shared and only read, so its pages come back from the file unchanged. A failure leaves them.
+            let _ = unsafe { map.unchecked_advise_range(advice, self.range.start, self.range.len()) };
+        }
+    }
+
     /// Whether these are bytes of a mapped file.
     pub fn is_mapped(&self) -> bool {
         matches!(*self.content, BytesContent::Mapped(_))
@@ -127,6 +147,8 @@ mod tests {
         file.set_len(MAPPED_FROM + 5).unwrap();
         let mapped = SharedBytes::open(&path).unwrap();
         assert!(mapped.is_mapped() && mapped.len() as u64 == MAPPED_FROM + 5);
+        assert_eq!(mapped.blocks(3).map(<[u8]>::len).collect::<Vec<_>>(), [BLOCK / 3 * 3, 5 + BLOCK % 3]);
+        assert!(mapped.blocks(3).all(|block| block.iter().all(|&byte| byte == 0)));
         std::fs::write(path.with_extension("small"), b"0123456789").unwrap();
         let small = SharedBytes::open(&path.with_extension("small")).unwrap();
         assert!(!small.is_mapped() && *small == *b"0123456789");

@@ -95,12 +95,16 @@ impl Index {
     /// The same as a part of `bytes` where the entry is stored: at most `limit` bytes, of a stored one any number.
     pub fn shared(&self, bytes: &SharedBytes, name: &str, limit: u64) -> Result<SharedBytes, ArchiveError> {
         let entry = self.by_name.get(name).and_then(|&number| self.entries.get(number));
-        let stored = entry.filter(|entry| !entry.deflated).and_then(|entry| bytes.slice(entry.data.clone()));
-        let read = self.read(bytes, name, if stored.is_some() { u64::MAX } else { limit })?;
-        Ok(match (read, stored) {
-            (Cow::Borrowed(_), Some(stored)) => stored,
-            (read, _) => read.into_owned().into(),
-        })
+        let Some(entry) = entry.filter(|entry| !entry.deflated) else {
+            return Ok(self.read(bytes, name, limit)?.into_owned().into());
+        };
+        let stored = bytes.slice(entry.data.clone()).unwrap_or_else(|| Vec::new().into());
+        let mut hasher = crc32fast::Hasher::new();
+        stored.blocks(1).for_each(|block| hasher.update(block));
+        match hasher.finalize() {
+            computed if computed == entry.crc => Ok(stored),
+            computed => Err(ArchiveError::ZipCrc { name: quote(name), stored: entry.crc, computed }),
+        }
     }
 }
 

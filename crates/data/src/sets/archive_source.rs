@@ -100,4 +100,9 @@ impl Pictures for Packed {
         let Some((name, number)) = self.pictures.get(index) else { return Err(FileError::NotAFile) };
         exif.decode(&self.bytes(name, *number)?)
     }
+
+    fn release(&self) {
+        let (ArchiveContent::Zip { bytes, .. } | ArchiveContent::Tar { bytes, .. }) = &self.content;
+        bytes.release();
+    }
 }

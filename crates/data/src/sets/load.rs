@@ -97,6 +97,7 @@ impl Source {
             for (index, picture) in (start..).zip(decoded) {
                 loading.add(index, picture, options)?;
             }
+            self.release();
             progress(end, total);
         }
         loading.finish()

@@ -92,7 +92,7 @@ fn classes(facts: &Value) -> Option<Vec<String>> {
 pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Result<()> {
     let shape = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
     let mut npz = NpzWriter::new(out, shape, dataset.labels())?;
-    npz.add(dataset.pixels())?;
+    dataset.shared_pixels().blocks(dataset.picture_size()).try_for_each(|images| npz.add(images))?;
     npz.finish(dataset.classes(), origin)
 }
 

@@ -48,6 +48,9 @@ pub trait Pictures: Send + Sync {
     fn stored(&self) -> Option<StoredPictures> {
         None
     }
+
+    /// Lets the system take back what was read of a mapped file.
+    fn release(&self) {}
 }
 
 /// Decoded images of one size, one after the other (NHWC).
@@ -110,6 +113,10 @@ impl Pictures for Raw {
         let pixels = self.pixels.slice(0..self.len() * self.size())?;
         Some(StoredPictures { shape: [self.height, self.width, self.channels], pixels })
     }
+
+    fn release(&self) {
+        self.pixels.release();
+    }
 }
 
 /// Several sources, one after the other.
@@ -153,5 +160,9 @@ impl Pictures for Chain {
             [only] => only.stored(),
             _ => None,
         }
+    }
+
+    fn release(&self) {
+        self.0.iter().for_each(|part| part.release());
     }
 }

@@ -125,6 +125,10 @@ impl Source {
         self.opened.pictures.label(index)
     }
 
+    pub(super) fn release(&self) {
+        self.opened.pictures.release();
+    }
+
     pub(super) fn stored(&self) -> Option<StoredPictures> {
         self.opened.pictures.stored()
     }
