@@ -121,6 +121,12 @@ pub(crate) fn scale_of(map: &LinearMap) -> Option<f64> {
     }
 }
 
+impl std::fmt::Debug for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a path of images of {}", self.shape())
+    }
+}
+
 /// The derivatives of a path at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Velocity {

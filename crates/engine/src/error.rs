@@ -2,10 +2,14 @@
 
 use crate::TensorShape;
 use crate::hint::HintedMessage;
+use crate::memory::{NotEnoughMemory, Size};
 use crate::suggest::nearest;
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The largest tensor: any backend indexes it with 32-bit offsets of four bytes.
+pub(crate) const MAX_TENSOR_BYTES: u64 = 4 * 0x3FFF_FFFF;
 
 /// The engine's error. Messages name the node or parameter and both shapes.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -21,6 +25,18 @@ pub enum Error {
         problem: String,
         /// Shapes of all inputs.
         inputs: String,
+    },
+    /// A tensor is larger than any backend can index.
+    #[error("{operation}{place}: one tensor of {shape} takes {} of memory, and the largest possible has {}", Size(*bytes), Size(MAX_TENSOR_BYTES))]
+    TooLarge {
+        /// Name of the operation.
+        operation: &'static str,
+        /// ` at ...` with the scope it was added in, or its name.
+        place: String,
+        /// The tensor's shape.
+        shape: TensorShape,
+        /// What it takes.
+        bytes: u64,
     },
     /// An operation has no gradient rule for a gradient that was asked for.
     #[error("{operation} has no gradient rule")]
@@ -109,6 +125,9 @@ pub enum Error {
         /// The GPU's name.
         device: String,
     },
+    /// Something does not fit into the memory of this machine or process.
+    #[error(transparent)]
+    HostMemory(NotEnoughMemory),
     /// A weight file could not be read or written.
     #[error("{path}: {problem}")]
     File {

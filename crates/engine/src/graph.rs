@@ -1,7 +1,7 @@
 //! The graph builder: operations over static shapes, recorded in the order they will run.
 
 use crate::TensorShape;
-use crate::error::{Error, Result};
+use crate::error::{Error, MAX_TENSOR_BYTES, Result};
 use crate::op::Op;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -119,10 +119,20 @@ impl Graph {
         var
     }
 
+    /// Refuses a tensor that no backend can index.
+    fn check_size(&self, operation: &'static str, place: &str, shape: &TensorShape) -> Result<()> {
+        match shape.checked_len().map(|elements| (elements as u64).saturating_mul(4)) {
+            Some(bytes) if bytes > MAX_TENSOR_BYTES => {
+                Err(Error::TooLarge { operation, place: place.into(), shape: shape.clone(), bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn checked(&self, what: &'static str, name: &str, shape: &TensorShape) -> Result<()> {
+        self.check_size(what, &format!(" `{name}`"), shape)?;
         match shape.checked_len() {
-            // The largest tensor any backend can index with 32-bit offsets of four bytes.
-            Some(1..=0x3FFF_FFFF) => Ok(()),
+            Some(1..) => Ok(()),
             _ => Err(Error::Operation {
                 operation: what,
                 place: format!(" `{name}`"),
@@ -215,17 +225,18 @@ impl Graph {
         let folded = inputs.iter().any(|&v| matches!(self.leaf(v), Leaf::Folded));
         let readable = if folded { Err("reads a tensor that was folded into another".to_string()) } else { Ok(()) };
         let outputs = readable.and_then(|()| op.shapes(&shapes)).and_then(|outputs| {
-            match outputs.iter().find(|s| !matches!(s.checked_len(), Some(1..=0x3FFF_FFFF))) {
+            match outputs.iter().find(|s| !matches!(s.checked_len(), Some(1..))) {
                 Some(shape) => Err(format!("its output {shape} is empty or too large")),
                 None => Ok(outputs),
             }
         });
         let outputs = outputs.map_err(|problem| Error::Operation {
             operation: op.name(),
-            place,
+            place: place.clone(),
             problem,
             inputs: shapes.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", "),
         })?;
+        outputs.iter().try_for_each(|shape| self.check_size(op.name(), &place, shape))?;
         let storages: Vec<Storage> = inputs.iter().map(|&v| self.storage(v)).collect();
         let storages = op.storages(&storages, outputs.len());
         let outputs: Vec<Var> =
@@ -278,6 +289,11 @@ impl Graph {
     /// Every recorded operation, in order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Single values of all parameters, counted from their shapes: nothing is allocated.
+    pub fn param_elements(&self) -> u64 {
+        self.params().iter().map(|(spec, _)| spec.shape.numel() as u64).sum()
     }
 
     /// Every declared parameter with its tensor, in order.

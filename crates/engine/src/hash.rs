@@ -28,16 +28,30 @@ impl ContentHash {
 
     /// Of parts that were hashed each on its own, in this order.
     pub fn of_parts(parts: impl IntoIterator<Item = ContentHash>) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        for part in parts {
-            hasher.update(&part.0);
-        }
-        (&mut hasher).into()
+        let mut hasher = PartsHasher::default();
+        parts.into_iter().for_each(|part| hasher.add(part));
+        hasher.finish()
     }
 
     /// The 32 hexadecimal digits, as file names have them.
     pub fn hex(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// [`ContentHash::of_parts`] of parts that come one by one.
+#[derive(Debug, Default)]
+pub struct PartsHasher(blake3::Hasher);
+
+impl PartsHasher {
+    /// The next part.
+    pub fn add(&mut self, part: ContentHash) {
+        self.0.update(&part.0);
+    }
+
+    /// The hash of all of them.
+    pub fn finish(mut self) -> ContentHash {
+        (&mut self.0).into()
     }
 }
 

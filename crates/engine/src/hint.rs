@@ -66,6 +66,10 @@ impl Hint for Error {
             Error::Unknown { hint, .. } => hint.as_deref().map(Cow::from),
             Error::Device { hint, .. } => Some(hint.into()),
             Error::Memory { .. } => Some("use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into()),
+            Error::TooLarge { .. } => Some(
+                "use a smaller batch (train.batch, train.accumulate, --batch), data.size or network.channels".into(),
+            ),
+            Error::HostMemory(error) => error.hint(),
             Error::File { problem, .. } => problem.hint(),
             _ => None,
         }

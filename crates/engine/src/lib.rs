@@ -16,6 +16,7 @@ mod fold;
 mod graph;
 pub mod hash;
 mod hint;
+pub mod memory;
 pub mod op;
 #[doc(hidden)]
 pub mod op_cases;
@@ -28,6 +29,7 @@ pub mod regular_file;
 pub mod rng;
 mod scalar;
 mod shape;
+pub mod shared_bytes;
 pub mod shuffle;
 pub mod suggest;
 mod tensors;

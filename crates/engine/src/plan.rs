@@ -258,6 +258,16 @@ impl Plan {
         self.arena * self.unit_bytes
     }
 
+    /// Refuses a plan whose memory a CPU's executor could not allocate.
+    pub(crate) fn require_host_memory(&self) -> Result<()> {
+        let sizes = self.inputs.iter().map(|(_, var)| self.shape(*var).numel());
+        let elements: usize = self.arena + sizes.sum::<usize>() + self.constants.iter().map(|c| c.len()).sum::<usize>();
+        let largest = self.inputs.iter().map(|(_, var)| self.shape(*var)).max_by_key(|shape| shape.numel());
+        let what = largest.map_or("running the network".into(), |shape| format!("running the network on {shape}"));
+        let bytes = (elements * size_of::<f32>()) as u64;
+        crate::memory::require(bytes, what, "use a smaller batch, or smaller images").map_err(Error::HostMemory)
+    }
+
     /// Units (on the CPU, elements) of the arena.
     pub fn arena_elements(&self) -> usize {
         self.arena

@@ -3,6 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use crate::corruption::CorruptionError;
 use crate::curve::CurveError;
+use crate::data::DataError;
 use crate::experiment::{ExperimentError, OracleError, UnknownExperiment};
 use crate::import::{ConversionError, TrainingFileError};
 use crate::inception::InceptionError;
@@ -22,6 +23,7 @@ use crate::schedule::ScheduleError;
 use crate::spectrum::SpectrumError;
 use crate::train::{Cooldown, PrepareError, ScoreError, TableError, TrainError, Unlike};
 use crate::transport::TransportError;
+use softdiff_engine::memory::NotEnoughMemory;
 use softdiff_engine::{HintedMessage, ReadError};
 use std::error::Error;
 
@@ -55,6 +57,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         Cooldown,
         CorruptionError,
         CurveError,
+        DataError,
         Diverged,
         ExperimentError,
         HintedMessage,
@@ -63,6 +66,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         MetricError,
         ModelError,
         NoiseError,
+        NotEnoughMemory,
         ObjectiveError,
         OracleError,
         PathError,

@@ -7,6 +7,7 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand, ValueEnum};
 pub(super) use prepare::{Channels, parse_size};
 use softdiff::data::{DataError, Exif, FileError, Split};
+use softdiff::hint::Hint;
 
 const EXAMPLE: &str = "\
 Example: look at a folder of faces, then make 64 x 64 images of them.
@@ -85,7 +86,7 @@ pub(super) fn explain_opening(error: DataError) -> Failure {
         )
     };
     match &error {
-        DataError::File { reason, .. } if whole(reason) => {
+        DataError::File { reason, .. } if whole(reason) && error.hint().is_none() => {
             Failure::new(error).hint("the file is damaged or not completely downloaded: fetch it again")
         }
         _ => explain(error),
@@ -94,6 +95,9 @@ pub(super) fn explain_opening(error: DataError) -> Failure {
 
 /// The remedy for each kind of refusal.
 pub(super) fn explain(error: DataError) -> Failure {
+    if error.hint().is_some() {
+        return Failure::new(error);
+    }
     let hint = match &error {
         DataError::Io { .. } => "check the path and its permissions",
         DataError::Unknown { found, .. } if found.contains("image") => "give the folder that holds the images",

@@ -4,16 +4,16 @@ use super::data::{explain, explain_opening};
 use crate::diagnostics::Failure;
 use softdiff::corruption::Shape;
 use softdiff::data::{Exif, LoadOptions, Source};
+use softdiff::engine::shared_bytes::SharedBytes;
 use softdiff::image::{Format, Picture, decode};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Images of one shape, one after the other.
 pub struct LoadedImages {
     /// Shape of each.
     pub shape: Shape,
     /// Their samples.
-    pub pixels: Arc<Vec<u8>>,
+    pub pixels: SharedBytes,
     /// Where they came from, without folders, which say nothing elsewhere.
     pub source: String,
 }

@@ -13,12 +13,12 @@ use softdiff::corruption::Shape;
 use softdiff::engine::Device;
 use softdiff::image::FilmFormat;
 use softdiff::metrics::Made;
-use softdiff::model::{Generator, Model, batch_size, write_images};
+use softdiff::model::{Generation, Generator, ImageMaker, Model, batch_size, write_images};
 use softdiff::prior::Prior;
 use softdiff::recipe::Weights;
-use softdiff::sampler::Ending;
+use softdiff::sampler::{Ending, SamplerError};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Images to begin with are drawn from so many.
 const MOST_BEGINNINGS: usize = 10_000;
@@ -125,13 +125,7 @@ impl Sample {
         let device = self.device.open()?;
         let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, self.seeds.0.len());
         let precision = model.recipe.train.precision;
-        let begun = Instant::now();
-        let progress = Progress::new("sampling", "images");
         let generation = model.generation(sampler.as_ref(), &sampling, batch);
-        let mut generator = Generator::new(&device, model.predictor(), &generation, precision)?;
-        let images = generator.images(&generation, &self.seeds.0, &mut |done, total| progress.update(done, total))?;
-        drop(progress);
-        let seconds = begun.elapsed().as_secs_f64();
         let made = Made {
             model: model.name.clone(),
             step: model.step,
@@ -139,12 +133,23 @@ impl Sample {
             weights: model.weights.to_string(),
             sampler: section.sampler.clone(),
             steps: section.steps,
-            evaluations: generator.evaluations(),
+            evaluations: 0,
             quantise: section.quantise,
             seeds: self.seeds.to_string(),
             set,
         };
-        write_images(&self.out, model.path.shape(), &images, &self.seeds.0, &made)?;
+        let mut making = Making {
+            generator: Generator::new(&device, model.predictor(), &generation, precision)?,
+            generation,
+            made,
+            progress: Progress::new("sampling", "images"),
+            done: 0,
+            total: self.seeds.0.len(),
+            time: Duration::ZERO,
+        };
+        write_images(&self.out, model.path.shape(), &self.seeds.0, batch, &mut making)?;
+        let (made, seconds) = (making.made(), making.time.as_secs_f64());
+        drop(making);
         let mut written = vec![self.out.display().to_string()];
         if self.means.is_some() || self.film.is_some() {
             let watched = model.watch_sampling(&device, sampler.as_ref(), &sampling, &self.seeds.0, precision)?;
@@ -160,6 +165,32 @@ impl Sample {
         }
         report(&model, &made, &device, self.seeds.0.len(), seconds, &written, json);
         Ok(())
+    }
+}
+
+/// The images of a command in the making.
+struct Making<'a> {
+    generator: Generator,
+    generation: Generation<'a>,
+    made: Made,
+    progress: Progress,
+    done: usize,
+    total: usize,
+    time: Duration,
+}
+
+impl ImageMaker for Making<'_> {
+    fn images(&mut self, seeds: &[u64]) -> Result<Vec<f64>, SamplerError> {
+        let begun = Instant::now();
+        let images = self.generator.images(&self.generation, seeds, &mut |_, _| {})?;
+        self.time += begun.elapsed();
+        self.done += seeds.len();
+        self.progress.update(self.done, self.total);
+        Ok(images)
+    }
+
+    fn made(&self) -> Made {
+        Made { evaluations: self.generator.evaluations(), ..self.made.clone() }
     }
 }
 

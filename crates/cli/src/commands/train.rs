@@ -11,11 +11,12 @@ use clap::Args;
 use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
-use softdiff::engine::{Device, Params};
+use softdiff::engine::Device;
+use softdiff::engine::memory::Size;
 use softdiff::model::CheckpointChoice;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
-use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training};
+use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training, TrainingMemory};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -70,7 +71,9 @@ impl Train {
             }
         };
         if self.dry_run {
-            return dry_run(&recipe, json);
+            // A device that is not there is no reason to say nothing.
+            let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
+            return dry_run(&recipe, device.as_ref(), json);
         }
         let device = self.device.open()?;
         let finished = perform(recipe, &self.out, self.checkpoint.unwrap_or_default(), &device, stop, json)?;
@@ -122,7 +125,7 @@ fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {
 }
 
 /// What a run of this recipe would be.
-fn dry_run(recipe: &Recipe, json: bool) -> Outcome {
+fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
     let source = Source::open_split(Path::new(&recipe.data.source), recipe.data.split)?;
     let options = recipe.data.load_options();
     let one = softdiff::data::LoadOptions { limit: Some(1), ..options };
@@ -130,12 +133,17 @@ fn dry_run(recipe: &Recipe, json: bool) -> Outcome {
     let images = recipe.data.limit.unwrap_or(usize::MAX).min(source.len());
     let shape = Shape::new(first.height(), first.width(), first.channels());
     let network = recipe.network(shape)?;
-    let parameters = Params::<f32>::zeros(&network.graph(1)?.0).numel();
+    let memory = TrainingMemory::of(&network, shape, &recipe.train)?;
+    if let Some(device) = device {
+        memory.require(device)?;
+    }
+    let parameters = memory.parameters;
+    let bytes = memory.on(device.unwrap_or(&Device::Cpu));
     let selection = SelectionCost::of(recipe)?;
     if json {
         let facts = json!({
             "recipe": recipe.name, "images": images, "shape": shape, "path": recipe.path.kind(),
-            "parameters": parameters, "steps": recipe.train.steps, "batch": recipe.train.batch,
+            "parameters": parameters, "memory": bytes, "steps": recipe.train.steps, "batch": recipe.train.batch,
             "selection": selection,
             "config": recipe.to_toml(),
         });
@@ -146,6 +154,11 @@ fn dry_run(recipe: &Recipe, json: bool) -> Outcome {
     println!("data        {} images of {shape}: {} {}", images, source.format(), recipe.data.source);
     println!("path        {}", recipe.path.kind());
     println!("network     {parameters} parameters");
+    println!(
+        "memory      {} beside the images{}",
+        Size(bytes),
+        if device.is_some_and(Device::is_gpu) { ", and the GPU's" } else { "" }
+    );
     let epochs = (recipe.train.steps * recipe.train.batch as u64) as f64 / images.max(1) as f64;
     println!("training    {} steps of {} images: {epochs:.1} epochs", recipe.train.steps, recipe.train.batch);
     if let Some(selection) = selection {

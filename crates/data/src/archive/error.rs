@@ -1,6 +1,7 @@
 //! Why an archive was refused: each message names the entry and what was expected of it.
 
 use crate::bytes::BytesError;
+use softdiff_engine::memory::NotEnoughMemory;
 use thiserror::Error;
 
 /// An archive, or an entry of one, that cannot be read.
@@ -11,6 +12,9 @@ pub enum ArchiveError {
     /// A part of the archive ends too soon.
     #[error(transparent)]
     Bytes(#[from] BytesError),
+    /// What it unpacks into does not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// There is no zip archive in this file, or its end or directory is missing.
     #[error("not a zip archive, or an incomplete one ({reason})")]
     NotZip { reason: String },

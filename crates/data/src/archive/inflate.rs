@@ -2,6 +2,7 @@
 
 use super::{ArchiveError, MAX_RATIO, RATIO_FREE_BYTES};
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
+use softdiff_engine::memory::{self, NotEnoughMemory};
 use std::io::Read;
 
 /// What is around the deflated bytes.
@@ -33,6 +34,7 @@ pub fn exactly(
         return Err(ArchiveError::TooLarge { name: name.into(), bytes: length, limit });
     }
     check_ratio(packed, length, name)?;
+    require(length, name)?;
     let mut unpacked = Vec::new();
     let reserved = usize::try_from(length).ok().and_then(|length| unpacked.try_reserve_exact(length).ok());
     reserved.ok_or_else(|| ArchiveError::TooLarge { name: name.into(), bytes: length, limit })?;
@@ -56,6 +58,13 @@ pub fn gzip(packed: &[u8], limit: u64, name: &str) -> Result<Vec<u8>, ArchiveErr
     let mut unpacked = Vec::new();
     loop {
         let before = unpacked.len();
+        if unpacked.capacity() - before < CHUNK as usize {
+            // Half as much again each time: grown in place where it can be, and never beyond what there is.
+            let more = before / 2 + CHUNK as usize;
+            require(more as u64, name)?;
+            let bytes = (before + more) as u64;
+            unpacked.try_reserve_exact(more).map_err(|_| ArchiveError::TooLarge { name: name.into(), bytes, limit })?;
+        }
         let read = decoder.by_ref().take(CHUNK).read_to_end(&mut unpacked);
         read.map_err(|_| ArchiveError::Deflate { name: name.into() })?;
         let bytes = unpacked.len() as u64;
@@ -71,6 +80,11 @@ pub fn gzip(packed: &[u8], limit: u64, name: &str) -> Result<Vec<u8>, ArchiveErr
             return Ok(unpacked);
         }
     }
+}
+
+/// Refuses to unpack what does not fit into memory.
+fn require(bytes: u64, name: &str) -> Result<(), NotEnoughMemory> {
+    memory::require(bytes, format!("unpacking {name}"), "unpack the file to disk, and give that")
 }
 
 fn check_ratio(packed: &[u8], bytes: u64, name: &str) -> Result<(), ArchiveError> {

@@ -1,4 +1,4 @@
-//! Archives read without trusting them: zip, tar and gzip, over bytes already in memory.
+//! Archives read without trusting them: zip, tar and gzip, over bytes in memory or mapped into it.
 //!
 //! Nothing is ever unpacked to disk, so a name in an archive can overwrite nothing; [`safe_name`] still refuses the names
 //! that try. Every allocation is bounded before it is made, by the limits of the caller and by [`MAX_RATIO`].

@@ -10,6 +10,7 @@ pub use write::StoredZip;
 use super::ArchiveError;
 use super::inflate::{self, Wrapping};
 use crate::quote::quote;
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{Cursor, Read};
@@ -87,6 +88,23 @@ impl Index {
             return Err(ArchiveError::ZipCrc { name: quote(name), stored: entry.crc, computed });
         }
         Ok(data)
+    }
+}
+
+impl Index {
+    /// The same as a part of `bytes` where the entry is stored: at most `limit` bytes, of a stored one any number.
+    pub fn shared(&self, bytes: &SharedBytes, name: &str, limit: u64) -> Result<SharedBytes, ArchiveError> {
+        let entry = self.by_name.get(name).and_then(|&number| self.entries.get(number));
+        let Some(entry) = entry.filter(|entry| !entry.deflated) else {
+            return Ok(self.read(bytes, name, limit)?.into_owned().into());
+        };
+        let stored = bytes.slice(entry.data.clone()).unwrap_or_else(|| Vec::new().into());
+        let mut hasher = crc32fast::Hasher::new();
+        stored.blocks(1).for_each(|block| hasher.update(block));
+        match hasher.finalize() {
+            computed if computed == entry.crc => Ok(stored),
+            computed => Err(ArchiveError::ZipCrc { name: quote(name), stored: entry.crc, computed }),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Images in a zip or tar archive held in memory; nothing is unpacked to disk.
+//! Images in a zip or tar archive; nothing is unpacked to disk.
 
 use super::folder::pick;
 use super::layout::{self, FolderLayout};
@@ -6,6 +6,7 @@ use super::pictures::{Exif, Opened, Pictures};
 use super::{DataError, FileError, MAX_PICTURE_BYTES, MAX_PICTURES, Split};
 use crate::archive::{safe_name, tar, zip};
 use crate::image::{self, Picture};
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
@@ -14,8 +15,8 @@ use std::path::Path;
 pub const ZIP_RULES: zip::Rules = zip::Rules { max_entries: MAX_PICTURES, deflated: true };
 
 enum ArchiveContent {
-    Zip { bytes: Vec<u8>, index: zip::Index },
-    Tar { bytes: Vec<u8>, entries: Vec<(tar::TarKind, Range<usize>)> },
+    Zip { bytes: SharedBytes, index: zip::Index },
+    Tar { bytes: SharedBytes, entries: Vec<(tar::TarKind, Range<usize>)> },
 }
 
 struct Packed {
@@ -26,13 +27,18 @@ struct Packed {
 }
 
 /// Lists the images of one part of a zip file.
-pub fn open_zip(path: &Path, bytes: Vec<u8>, index: zip::Index, split: Split) -> Result<Opened, DataError> {
+pub fn open_zip(path: &Path, bytes: SharedBytes, index: zip::Index, split: Split) -> Result<Opened, DataError> {
     let names: Vec<(String, usize)> = index.names().map(String::from).zip(0..).collect();
     open("zip archive of images", path, names, ArchiveContent::Zip { bytes, index }, split)
 }
 
 /// Lists the images of one part of a tar file.
-pub fn open_tar(path: &Path, bytes: Vec<u8>, entries: Vec<tar::TarEntry>, split: Split) -> Result<Opened, DataError> {
+pub fn open_tar(
+    path: &Path,
+    bytes: SharedBytes,
+    entries: Vec<tar::TarEntry>,
+    split: Split,
+) -> Result<Opened, DataError> {
     let names = entries.iter().map(|entry| entry.name.clone()).zip(0..).collect();
     let entries = entries.into_iter().map(|entry| (entry.kind, entry.data)).collect();
     open("tar archive of images", path, names, ArchiveContent::Tar { bytes, entries }, split)
@@ -93,5 +99,10 @@ impl Pictures for Packed {
     fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         let Some((name, number)) = self.pictures.get(index) else { return Err(FileError::NotAFile) };
         exif.decode(&self.bytes(name, *number)?)
+    }
+
+    fn release(&self) {
+        let (ArchiveContent::Zip { bytes, .. } | ArchiveContent::Tar { bytes, .. }) = &self.content;
+        bytes.release();
     }
 }

@@ -4,7 +4,8 @@ use super::pictures::{Opened, Raw};
 use super::source::read_within;
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES, Split};
 use crate::archive::tar;
-use std::borrow::Cow;
+use softdiff_engine::memory;
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::path::Path;
 
 const SIDE: usize = 32;
@@ -40,25 +41,30 @@ pub fn open_folder(folder: &Path, split: Split) -> Result<Opened, DataError> {
     let batches = batches(split).into_iter().map(|name| {
         let path = folder.join(name);
         let bytes = read_within(&path, MAX_FILE_BYTES);
-        Ok((name.to_string(), bytes.map_err(|error| DataError::file(path.display().to_string(), error))?.into()))
+        Ok((name.to_string(), bytes.map_err(|error| DataError::file(path.display().to_string(), error))?))
     });
     open(batches.collect::<Result<_, DataError>>()?)
 }
 
 /// Opens the official archive, once unpacked in memory.
-pub fn open_tar(path: &Path, bytes: &[u8], entries: &[tar::TarEntry], split: Split) -> Result<Opened, DataError> {
+pub fn open_tar(
+    path: &Path,
+    bytes: &SharedBytes,
+    entries: &[tar::TarEntry],
+    split: Split,
+) -> Result<Opened, DataError> {
     let batches = batches(split).into_iter().map(|name| {
         let entry = entries.iter().find(|entry| entry.kind == tar::TarKind::File && entry.name.ends_with(name));
-        let data = entry.and_then(|entry| bytes.get(entry.data.clone()));
+        let data = entry.and_then(|entry| bytes.slice(entry.data.clone()));
         let missing = || DataError::Unknown { path: path.into(), found: format!("a CIFAR-10 archive without {name}") };
-        Ok((name.to_string(), Cow::Borrowed(data.ok_or_else(missing)?)))
+        Ok((name.to_string(), data.ok_or_else(missing)?))
     });
     open(batches.collect::<Result<_, DataError>>()?)
 }
 
 /// Opens one batch file.
-pub fn open_file(name: &str, bytes: &[u8]) -> Result<Opened, DataError> {
-    open(vec![(name.to_string(), bytes.into())])
+pub fn open_file(name: &str, bytes: SharedBytes) -> Result<Opened, DataError> {
+    open(vec![(name.to_string(), bytes)])
 }
 
 fn batches(split: Split) -> Vec<&'static str> {
@@ -69,12 +75,21 @@ fn batches(split: Split) -> Vec<&'static str> {
     }
 }
 
-fn open(batches: Vec<(String, Cow<[u8]>)>) -> Result<Opened, DataError> {
+fn open(batches: Vec<(String, SharedBytes)>) -> Result<Opened, DataError> {
+    let bytes = batches.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    memory::require(bytes, "CIFAR-10", "give fewer records")?;
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     for (name, bytes) in batches {
         decode(&bytes, &mut pixels, &mut labels).map_err(|error| DataError::file(name, error))?;
     }
-    let raw = Raw { name: "CIFAR-10 ".into(), height: SIDE, width: SIDE, channels: 3, pixels, labels: Some(labels) };
+    let raw = Raw {
+        name: "CIFAR-10 ".into(),
+        height: SIDE,
+        width: SIDE,
+        channels: 3,
+        pixels: pixels.into(),
+        labels: Some(labels),
+    };
     let classes = CLASSES.map(String::from).to_vec();
     Ok(Opened { format: "CIFAR-10 binary", pictures: Box::new(raw), classes, ignored: 0, origin: None })
 }

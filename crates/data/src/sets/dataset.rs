@@ -1,9 +1,9 @@
-//! Images of one size in memory, with their labels.
+//! Images of one size, in memory or in a file that is mapped into it, with their labels.
 
 use super::Skipped;
 use rayon::prelude::*;
-use softdiff_engine::hash::{self, ContentHash};
-use std::sync::Arc;
+use softdiff_engine::hash::{self, ContentHash, PartsHasher};
+use softdiff_engine::shared_bytes::SharedBytes;
 
 /// Decoded images, 8 bits, one after the other: NHWC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Dataset {
     height: usize,
     width: usize,
     channels: usize,
-    pixels: Arc<Vec<u8>>,
+    pixels: SharedBytes,
     labels: Option<Vec<u32>>,
     classes: Vec<String>,
     skipped: Vec<Skipped>,
@@ -40,10 +40,19 @@ impl Dataset {
         labels: Option<Vec<u32>>,
         classes: Vec<String>,
     ) -> Dataset {
+        Dataset::of_shared([height, width, channels], pixels.into(), labels, classes)
+    }
+
+    /// The same for bytes that may be those of a mapped file.
+    pub(super) fn of_shared(
+        [height, width, channels]: [usize; 3],
+        pixels: SharedBytes,
+        labels: Option<Vec<u32>>,
+        classes: Vec<String>,
+    ) -> Dataset {
         let size = height * width * channels;
         assert!(size > 0 && pixels.len().is_multiple_of(size), "the pixels do not fill the images");
         assert!(labels.as_ref().is_none_or(|labels| labels.len() == pixels.len() / size), "one label for each image");
-        let pixels = Arc::new(pixels);
         let mut dataset = Dataset {
             height,
             width,
@@ -64,14 +73,14 @@ impl Dataset {
 
     /// Of the sizes, the labels and each image's own hash; the hash of each image is computed on its own core.
     fn content_hash(&self) -> ContentHash {
-        let hashes: Vec<_> = self.pixels.par_chunks_exact(self.picture_size()).map(ContentHash::of).collect();
-        let head: Vec<u8> = self.sizes_and_labels().flat_map(u64::to_le_bytes).collect();
-        ContentHash::of_parts(std::iter::once(ContentHash::of(&head)).chain(hashes))
+        let shape = [self.len(), self.height, self.width, self.channels];
+        let mut hasher = DatasetHasher::new(shape, self.labels());
+        self.pixels.blocks(self.picture_size()).for_each(|images| hasher.add(images));
+        hasher.finish()
     }
 
     fn sizes_and_labels(&self) -> impl Iterator<Item = u64> {
-        let sizes = [self.len(), self.height, self.width, self.channels].map(|size| size as u64);
-        sizes.into_iter().chain(self.labels.iter().flatten().map(|&label| label.into()))
+        sizes_and_labels([self.len(), self.height, self.width, self.channels], self.labels())
     }
 
     /// The hash that versions before BLAKE3 wrote (FNV-1a, 64 bits), to go on with their runs.
@@ -117,7 +126,7 @@ impl Dataset {
     }
 
     /// The same, to be kept by others.
-    pub fn shared_pixels(&self) -> &Arc<Vec<u8>> {
+    pub fn shared_pixels(&self) -> &SharedBytes {
         &self.pixels
     }
 
@@ -153,6 +162,36 @@ impl Dataset {
     pub fn statistics(&self) -> Vec<Statistics> {
         let sums = self.pixels.par_chunks_exact(self.picture_size()).map(|picture| Sums::of(picture, self.channels));
         sums.reduce(Sums::default, Sums::plus).statistics(self.channels)
+    }
+}
+
+fn sizes_and_labels(shape: [usize; 4], labels: Option<&[u32]>) -> impl Iterator<Item = u64> {
+    shape.into_iter().map(|size| size as u64).chain(labels.into_iter().flatten().map(|&label| label.into()))
+}
+
+/// [`Dataset::hash`] of images that come a few at a time.
+pub(super) struct DatasetHasher {
+    picture_size: usize,
+    parts: PartsHasher,
+}
+
+impl DatasetHasher {
+    /// Of so many images, height, width and channels, and the labels of all.
+    pub fn new(shape: [usize; 4], labels: Option<&[u32]>) -> DatasetHasher {
+        let head: Vec<u8> = sizes_and_labels(shape, labels).flat_map(u64::to_le_bytes).collect();
+        let mut parts = PartsHasher::default();
+        parts.add(ContentHash::of(&head));
+        DatasetHasher { picture_size: shape[1] * shape[2] * shape[3], parts }
+    }
+
+    /// The next images, whole ones.
+    pub fn add(&mut self, pixels: &[u8]) {
+        let hashes: Vec<_> = pixels.par_chunks_exact(self.picture_size).map(ContentHash::of).collect();
+        hashes.into_iter().for_each(|hash| self.parts.add(hash));
+    }
+
+    pub fn finish(self) -> ContentHash {
+        self.parts.finish()
     }
 }
 

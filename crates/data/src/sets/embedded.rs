@@ -34,8 +34,14 @@ pub fn open(name: &str, split: Split) -> Result<Opened, DataError> {
         cut(sheet, &mut pixels).map_err(|error| DataError::file(NAME, error))?;
         labels.extend(sheet_labels.iter().map(|&label| u32::from(label)));
     }
-    let raw =
-        Raw { name: "Fashion-MNIST ".into(), height: SIDE, width: SIDE, channels: 1, pixels, labels: Some(labels) };
+    let raw = Raw {
+        name: "Fashion-MNIST ".into(),
+        height: SIDE,
+        width: SIDE,
+        channels: 1,
+        pixels: pixels.into(),
+        labels: Some(labels),
+    };
     let classes = CLASSES.map(String::from).to_vec();
     Ok(Opened { format: "embedded Fashion-MNIST", pictures: Box::new(raw), classes, ignored: 0, origin: None })
 }

@@ -4,6 +4,9 @@ use super::{MAX_SKIPPED_PERCENT, Skipped};
 use crate::archive::ArchiveError;
 use crate::bytes::BytesError;
 use crate::image::ImageError;
+use softdiff_engine::Hint;
+use softdiff_engine::memory::NotEnoughMemory;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -15,6 +18,9 @@ pub enum FileError {
     /// The operating system could not read it.
     #[error("cannot read it: {0}")]
     Io(#[from] std::io::Error),
+    /// There is no room for it.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// It ends too soon.
     #[error(transparent)]
     Bytes(#[from] BytesError),
@@ -92,6 +98,9 @@ pub enum DataError {
     /// Grey images and coloured ones.
     #[error("{grey} is grey, {colour} is coloured")]
     MixedColours { grey: String, colour: String },
+    /// There is no room for it.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// More memory than a data set may have.
     #[error("the images would need {bytes} bytes of memory, more than the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
@@ -100,6 +109,20 @@ pub enum DataError {
 impl DataError {
     pub(super) fn file(file: impl Into<String>, reason: impl Into<FileError>) -> DataError {
         DataError::File { file: file.into(), reason: Box::new(reason.into()) }
+    }
+}
+
+impl Hint for DataError {
+    /// The remedy where it is the same in every command: what to do when memory does not suffice.
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        match self {
+            DataError::Memory(error) => error.hint(),
+            DataError::File { reason, .. } => match reason.as_ref() {
+                FileError::Memory(error) | FileError::Archive(ArchiveError::Memory(error)) => error.hint(),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::pictures::{Opened, Pictures, Raw};
 use super::source::{read_within, unpacked};
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES, Split};
 use crate::image::MAX_SIDE;
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::path::{Path, PathBuf};
 
 const FORMAT: &str = "IDX";
@@ -44,7 +45,9 @@ pub fn open_files(files: &[PathBuf]) -> Result<Opened, DataError> {
 }
 
 /// The same for image files in memory.
-pub fn open_all(files: impl IntoIterator<Item = (PathBuf, Result<Vec<u8>, FileError>)>) -> Result<Opened, DataError> {
+pub fn open_all(
+    files: impl IntoIterator<Item = (PathBuf, Result<SharedBytes, FileError>)>,
+) -> Result<Opened, DataError> {
     let mut parts: Vec<Box<dyn Pictures>> = Vec::new();
     for (path, bytes) in files {
         let bytes = bytes.map_err(|error| DataError::file(path.display().to_string(), error))?;
@@ -62,7 +65,7 @@ fn class_names(parts: &[Box<dyn Pictures>]) -> Vec<String> {
 }
 
 /// Images, with the labels of the file next to it if there is one.
-fn open(path: &Path, bytes: Vec<u8>) -> Result<Raw, DataError> {
+fn open(path: &Path, bytes: SharedBytes) -> Result<Raw, DataError> {
     let mut raw = read_pictures(&bytes).map_err(|error| DataError::file(path.display().to_string(), error))?;
     raw.name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(beside) = labels_beside(path) {
@@ -82,7 +85,7 @@ fn labels_beside(path: &Path) -> Option<PathBuf> {
     candidates.iter().map(|labels| path.with_file_name(labels)).find(|beside| beside != path && beside.is_file())
 }
 
-fn read_pictures(bytes: &[u8]) -> Result<Raw, FileError> {
+fn read_pictures(bytes: &SharedBytes) -> Result<Raw, FileError> {
     let dimensions = if bytes.starts_with(COLOUR_PICTURES) { 4 } else { 3 };
     let (sizes, data) = header(bytes, dimensions)?;
     let (&[count, height, width], channels) = match sizes.as_slice() {
@@ -96,7 +99,8 @@ fn read_pictures(bytes: &[u8]) -> Result<Raw, FileError> {
         return Err(FileError::damaged(FORMAT, reason));
     }
     check_length(data, count as u64 * (height * width * channels) as u64)?;
-    Ok(Raw { name: String::new(), height, width, channels, pixels: data.to_vec(), labels: None })
+    let pixels = bytes.slice(bytes.len() - data.len()..bytes.len()).expect("the data are the end of the file");
+    Ok(Raw { name: String::new(), height, width, channels, pixels, labels: None })
 }
 
 fn read_labels(bytes: &[u8], pictures: usize) -> Result<Vec<u32>, FileError> {

@@ -1,9 +1,14 @@
 //! Decoding a whole source on all cores, in order, under a policy for bad images.
 
+use super::pictures::StoredPictures;
 use super::{DataError, Dataset, Exif, FileError, MAX_DATASET_BYTES, MAX_SKIPPED_PERCENT, Source, Transform};
 use crate::image::Picture;
 use rayon::prelude::*;
+use softdiff_engine::memory;
+use softdiff_engine::shared_bytes::{SharedBytes, SharedBytesError};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Images decoded between two looks at the policy and the progress.
@@ -58,9 +63,33 @@ impl Source {
     /// Decodes all pictures. `progress` hears how many of how many are done. The result does not depend on the number of
     /// threads.
     pub fn load(&self, options: &LoadOptions, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Dataset, DataError> {
+        self.load_in(None, options, progress)
+    }
+
+    /// The same; images that do not fit into memory go to a file without a name in `folder`, which is gone when they are.
+    pub fn load_beside(
+        &self,
+        folder: &Path,
+        options: &LoadOptions,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Dataset, DataError> {
+        self.load_in(Some(folder), options, progress)
+    }
+
+    fn load_in(
+        &self,
+        folder: Option<&Path>,
+        options: &LoadOptions,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Dataset, DataError> {
         let total = options.limit.unwrap_or(usize::MAX).min(self.len());
-        let mut loading =
-            Loading { source: self, total, shape: None, pixels: Vec::new(), kept: Vec::new(), skipped: Vec::new() };
+        if let Some(dataset) = self.stored_set(total, &options.transform) {
+            progress(total, total);
+            return Ok(dataset);
+        }
+        let (kept, skipped) = (Vec::new(), Vec::new());
+        let pixels = Destination::Memory(Vec::new());
+        let mut loading = Loading { source: self, folder, total, shape: None, pixels, kept, skipped };
         for start in (0..total).step_by(CHUNK) {
             let end = (start + CHUNK).min(total);
             let decode = |index| self.read(index, options.exif).and_then(|picture| options.transform.apply(picture));
@@ -68,19 +97,54 @@ impl Source {
             for (index, picture) in (start..).zip(decoded) {
                 loading.add(index, picture, options)?;
             }
+            self.release();
             progress(end, total);
         }
         loading.finish()
+    }
+
+    /// The first `total` images where they lie decoded and are taken as they are. Those of a mapped file are copied if they fit
+    /// into memory, where nobody can change them; otherwise they stay in the file.
+    fn stored_set(&self, total: usize, transform: &Transform) -> Option<Dataset> {
+        let StoredPictures { shape, pixels } = self.stored()?;
+        let [height, width, channels] = shape;
+        if total == 0 || !transform.keeps(width, height, channels) {
+            return None;
+        }
+        let mut pixels = pixels.slice(0..total * height * width * channels)?;
+        if pixels.is_mapped() && memory::require(pixels.len() as u64, "", "").is_ok() {
+            pixels = pixels.to_vec().into();
+        }
+        let labels: Option<Vec<u32>> = (0..total).map(|index| self.label(index)).collect();
+        Some(Dataset::of_shared(shape, pixels, labels, self.classes().to_vec()))
+    }
+}
+
+/// Where decoded images go.
+enum Destination {
+    Memory(Vec<u8>),
+    File(BufWriter<File>),
+}
+
+impl Destination {
+    fn add(&mut self, pixels: &[u8]) -> io::Result<()> {
+        match self {
+            Destination::Memory(all) => all.extend_from_slice(pixels),
+            Destination::File(file) => file.write_all(pixels)?,
+        }
+        Ok(())
     }
 }
 
 /// A data set in the making.
 struct Loading<'a> {
     source: &'a Source,
+    /// Where a file for images that do not fit into memory may be.
+    folder: Option<&'a Path>,
     total: usize,
     /// Width, height and channels of the first image, and which it was.
     shape: Option<(usize, usize, usize, usize)>,
-    pixels: Vec<u8>,
+    pixels: Destination,
     kept: Vec<usize>,
     skipped: Vec<Skipped>,
 }
@@ -110,7 +174,8 @@ impl Loading<'_> {
             return Err(DataError::MixedColours { grey: name(first), colour: name(index) });
         }
         // A grey image among coloured ones loses nothing.
-        self.pixels.extend(picture.with_channels(channels).pixels);
+        let written = self.pixels.add(&picture.with_channels(channels).pixels);
+        written.map_err(|error| self.unwritable(error))?;
         self.kept.push(index);
         Ok(())
     }
@@ -118,14 +183,37 @@ impl Loading<'_> {
     /// The first image decides the size, and so the memory.
     fn begin(&mut self, index: usize, picture: &Picture) -> Result<(usize, usize, usize, usize), DataError> {
         let bytes = picture.pixels.len() as u64 * (self.total - index) as u64;
+        let Picture { width, height, channels, .. } = *picture;
+        self.pixels = match (self.reserve(bytes, picture), self.folder) {
+            (Ok(pixels), _) => Destination::Memory(pixels),
+            (Err(DataError::Memory(_) | DataError::TooLarge { .. }), Some(folder)) => {
+                let file = tempfile::tempfile_in(folder).map_err(|error| self.unwritable(error))?;
+                Destination::File(BufWriter::with_capacity(1 << 20, file))
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let shape = (width, height, channels, index);
+        self.shape = Some(shape);
+        Ok(shape)
+    }
+
+    /// Room for images like this one.
+    fn reserve(&self, bytes: u64, picture: &Picture) -> Result<Vec<u8>, DataError> {
         let too_large = || DataError::TooLarge { bytes, limit: MAX_DATASET_BYTES };
+        let Picture { width, height, channels, .. } = *picture;
+        let what = format!("{} images of {width} x {height} x {channels}", self.total);
+        let hint = "give smaller or fewer images, or softdiff data prepare writes a file that need not fit into memory";
+        memory::require(bytes, what, hint)?;
         if bytes > MAX_DATASET_BYTES {
             return Err(too_large());
         }
-        self.pixels.try_reserve_exact(bytes as usize).map_err(|_| too_large())?;
-        let shape = (picture.width, picture.height, picture.channels, index);
-        self.shape = Some(shape);
-        Ok(shape)
+        let mut pixels = Vec::new();
+        pixels.try_reserve_exact(bytes as usize).map_err(|_| too_large())?;
+        Ok(pixels)
+    }
+
+    fn unwritable(&self, source: io::Error) -> DataError {
+        DataError::Io { path: self.folder.unwrap_or(self.source.path()).into(), source }
     }
 
     fn skip(&mut self, index: usize, error: FileError) -> Result<(), DataError> {
@@ -141,7 +229,19 @@ impl Loading<'_> {
             return Err(DataError::Empty { path: self.source.path().into(), ignored: self.source.ignored() });
         };
         let labels: Option<Vec<u32>> = self.kept.iter().map(|&index| self.source.label(index)).collect();
-        let dataset = Dataset::new(height, width, channels, self.pixels, labels, self.source.classes().to_vec());
+        let classes = self.source.classes().to_vec();
+        let unwritable = |source| DataError::Io { path: self.folder.unwrap_or(self.source.path()).into(), source };
+        let pixels = match self.pixels {
+            Destination::Memory(pixels) => pixels.into(),
+            Destination::File(file) => {
+                let file = file.into_inner().map_err(|error| unwritable(error.into_error()))?;
+                SharedBytes::map(&file).map_err(|error| match error {
+                    SharedBytesError::Io(error) => unwritable(error),
+                    SharedBytesError::Memory(error) => error.into(),
+                })?
+            }
+        };
+        let dataset = Dataset::of_shared([height, width, channels], pixels, labels, classes);
         Ok(dataset.with_skipped(self.skipped))
     }
 }

@@ -7,12 +7,15 @@
 //!
 //! | limit | value | where |
 //! |---|---|---|
-//! | a file read whole (archive, array, Parquet) | 8 GiB | [`MAX_FILE_BYTES`] |
+//! | a file (archive, array), which is mapped and not read | 1 TiB | [`MAX_MAPPED_BYTES`] |
+//! | what is unpacked in memory (gzip, a packed array, Parquet pages), and files of other kinds | 8 GiB | [`MAX_FILE_BYTES`] |
 //! | one picture file or archive entry | 64 MiB | [`MAX_PICTURE_BYTES`] |
 //! | bytes out of a compressed byte | 200 | [`crate::archive::MAX_RATIO`] |
 //! | pictures, entries | 2^22 | [`MAX_PICTURES`] |
-//! | a loaded data set | 32 GiB | [`MAX_DATASET_BYTES`] |
+//! | a data set loaded into memory | 32 GiB | [`MAX_DATASET_BYTES`] |
 //! | pictures skipped as bad | 1 % | [`MAX_SKIPPED_PERCENT`] |
+//!
+//! Below these limits, what does not fit into the memory that there is is refused with the number ([`softdiff_engine::memory`]).
 
 mod archive_source;
 mod batch;
@@ -36,14 +39,16 @@ pub use batch::{Batch, Batches};
 pub use dataset::{Dataset, Statistics};
 pub use error::{DataError, FileError};
 pub use load::{LoadOptions, OnBad, Skipped};
-pub use npz::write as write_npz;
+pub use npz::{NpzWriter, write as write_npz};
 pub use pictures::{Exif, Pictures};
 pub use softdiff_engine::shuffle::{Permutation, Shuffled};
 pub use source::{Source, Split};
 pub use survey::Survey;
 pub use transform::{Crop, Transform};
 
-/// The longest archive, array or Parquet file that is read.
+/// The longest archive or array.
+pub const MAX_MAPPED_BYTES: u64 = 1 << 40;
+/// The most that is unpacked from a file, and the longest file of other kinds.
 pub const MAX_FILE_BYTES: u64 = 8 << 30;
 /// The longest image file or archive entry.
 pub const MAX_PICTURE_BYTES: u64 = 64 << 20;

@@ -5,6 +5,8 @@ use super::{FileError, MAX_PICTURES};
 use crate::bytes::Bytes;
 use crate::image::{MAX_SIDE, Quantise};
 use crate::quote::quote;
+use softdiff_engine::memory;
+use softdiff_engine::shared_bytes::SharedBytes;
 
 const FORMAT: &str = "npy";
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -102,8 +104,8 @@ impl<'a> Array<'a> {
         ))
     }
 
-    /// The array as images.
-    pub fn pictures(&self, name: &str) -> Result<Raw, FileError> {
+    /// The array as images; `file` is what it was read from, of which bytes are a part.
+    pub fn pictures(&self, name: &str, file: &SharedBytes) -> Result<Raw, FileError> {
         let (count, height, width, channels) = match *self.shape.as_slice() {
             [count, height, width] => (count, height, width, 1),
             [count, height, width, channels @ (1 | 3)] => (count, height, width, channels),
@@ -121,10 +123,19 @@ impl<'a> Array<'a> {
         if count > MAX_PICTURES || !sides.contains(&height) || !sides.contains(&width) {
             return Err(FileError::damaged(FORMAT, format!("shape {:?} is outside the limits", self.shape)));
         }
+        let samples = self.data.len() as u64 / self.item_size()?;
+        let hint = "save the array as uint8, which is read where it lies";
+        let fits = || memory::require(samples, format!("the images of {name} as bytes"), hint);
         let pixels = match self.dtype.get(1..).unwrap_or_default() {
-            "u1" => self.data.to_vec(),
-            "f4" => bytes_of(self.data.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes).into()))?,
-            "f8" => bytes_of(self.data.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes)))?,
+            "u1" => file.slice(file.len() - self.data.len()..file.len()).expect("the data are the end of the file"),
+            "f4" => {
+                fits()?;
+                bytes_of(self.data.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes).into()))?.into()
+            }
+            "f8" => {
+                fits()?;
+                bytes_of(self.data.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes)))?.into()
+            }
             _ => {
                 let what = format!("numbers of type {}, expected uint8 or floats from 0 to 1", quote(self.dtype));
                 return Err(FileError::unsupported(FORMAT, what));

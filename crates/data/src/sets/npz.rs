@@ -3,11 +3,13 @@
 //! Why npz for prepared data: it is an ordinary file that NumPy, PyTorch and JAX users open with `np.load`, it is read here
 //! without decoding anything, and its entries are stored, so that reading is copying.
 
+use super::dataset::DatasetHasher;
 use super::npy::Array;
 use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
 use crate::archive::zip::{Index, StoredZip};
 use serde_json::{Value, json};
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -31,7 +33,7 @@ pub fn recognise(index: &Index) -> bool {
 }
 
 /// Reads the arrays of one part.
-pub fn open(path: &Path, bytes: &[u8], index: &Index, split: Split) -> Result<Opened, DataError> {
+pub fn open(path: &Path, bytes: &SharedBytes, index: &Index, split: Split) -> Result<Opened, DataError> {
     let has = |name: &str| index.names().any(|entry| entry.strip_suffix(".npy") == Some(name));
     let find = |(images, labels): ([&'static str; 6], [&'static str; 6])| {
         let image = images.into_iter().find(|name| has(name))?;
@@ -67,13 +69,13 @@ pub fn open(path: &Path, bytes: &[u8], index: &Index, split: Split) -> Result<Op
 }
 
 fn read<'a>(
-    bytes: &[u8],
+    bytes: &SharedBytes,
     index: &Index,
     images: &'a str,
     labels: Option<&'a str>,
 ) -> Result<Raw, (&'a str, FileError)> {
-    let array = |name: &str| index.read(bytes, &format!("{name}.npy"), MAX_FILE_BYTES).map_err(FileError::from);
-    let pictures = array(images).and_then(|bytes| Array::read(&bytes)?.pictures(images));
+    let array = |name: &str| index.shared(bytes, &format!("{name}.npy"), MAX_FILE_BYTES).map_err(FileError::from);
+    let pictures = array(images).and_then(|bytes| Array::read(&bytes)?.pictures(images, &bytes));
     let mut pictures = pictures.map_err(|error| (images, error))?;
     if let Some(labels) = labels {
         let read = array(labels).and_then(|bytes| Array::read(&bytes)?.labels(pictures.len()));
@@ -86,22 +88,55 @@ fn classes(facts: &Value) -> Option<Vec<String>> {
     facts.get("classes")?.as_array()?.iter().map(|name| name.as_str().map(String::from)).collect()
 }
 
-/// Writes `images.npy` (uint8, `[n, h, w, c]`), `labels.npy` (int64) if there are any, and `dataset.json`; the same bytes for
-/// the same data set. `origin` says where the pictures come from and what was done to them.
+/// Writes a data set; the same bytes for the same data set. `origin` says where the pictures come from and what was done to them.
 pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Result<()> {
-    let facts = json!({ "format": "softdiff dataset 1", "classes": dataset.classes(), "hash": dataset.hash().to_string(), "origin": origin });
-    let mut entries = vec![(FACTS, vec![], facts.to_string().into_bytes())];
-    if let Some(labels) = dataset.labels() {
-        let data = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();
-        entries.push(("labels.npy", npy_header("<i8", &[labels.len()]), data));
-    }
     let shape = [dataset.len(), dataset.height(), dataset.width(), dataset.channels()];
-    let mut zip = StoredZip::new(out);
-    for (name, header, data) in &entries {
-        zip.entry(name, &[header, data])?;
+    let mut npz = NpzWriter::new(out, shape, dataset.labels())?;
+    dataset.shared_pixels().blocks(dataset.picture_size()).try_for_each(|images| npz.add(images))?;
+    npz.finish(dataset.classes(), origin)
+}
+
+/// Writes images as they come: `labels.npy` (int64) if there are any, `images.npy` (uint8, `[n, h, w, c]`), and `dataset.json`.
+pub struct NpzWriter<W: Write> {
+    zip: StoredZip<W>,
+    hasher: DatasetHasher,
+    /// Bytes of images still to come.
+    left: u64,
+}
+
+impl<W: Write> NpzWriter<W> {
+    /// Begins a file of so many images, height, width and channels.
+    pub fn new(out: W, shape: [usize; 4], labels: Option<&[u32]>) -> io::Result<NpzWriter<W>> {
+        let mut zip = StoredZip::new(out);
+        if let Some(labels) = labels {
+            let data: Vec<u8> = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();
+            zip.entry("labels.npy", &[&npy_header("<i8", &[labels.len()]), &data])?;
+        }
+        let header = npy_header("|u1", &shape);
+        let left = shape.iter().map(|&size| size as u64).product();
+        zip.begin("images.npy", header.len() as u64 + left)?;
+        zip.append(&header)?;
+        Ok(NpzWriter { zip, hasher: DatasetHasher::new(shape, labels), left })
     }
-    zip.entry("images.npy", &[&npy_header("|u1", &shape), dataset.pixels()])?;
-    zip.finish()
+
+    /// The next images, whole ones.
+    pub fn add(&mut self, pixels: &[u8]) -> io::Result<()> {
+        let too_many = || io::Error::other("more images than the file was begun for");
+        self.left = self.left.checked_sub(pixels.len() as u64).ok_or_else(too_many)?;
+        self.hasher.add(pixels);
+        self.zip.append(pixels)
+    }
+
+    /// Writes what is known of the images. All of them must have come.
+    pub fn finish(mut self, classes: &[String], origin: &Value) -> io::Result<()> {
+        if self.left > 0 {
+            return Err(io::Error::other("fewer images than the file was begun for"));
+        }
+        let hash = self.hasher.finish().to_string();
+        let facts = json!({ "format": "softdiff dataset 1", "classes": classes, "hash": hash, "origin": origin });
+        self.zip.entry(FACTS, &[facts.to_string().as_bytes()])?;
+        self.zip.finish()
+    }
 }
 
 /// Padded with spaces to a multiple of 64 bytes, as NumPy does.

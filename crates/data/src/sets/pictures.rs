@@ -3,6 +3,7 @@
 use super::FileError;
 use crate::image::{self, Picture};
 use serde_json::Value;
+use softdiff_engine::shared_bytes::SharedBytes;
 
 /// What is done with the EXIF orientation of images that note one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,22 @@ pub trait Pictures: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// All images, where they lie decoded one after the other.
+    fn stored(&self) -> Option<StoredPictures> {
+        None
+    }
+
+    /// Lets the system take back what was read of a mapped file.
+    fn release(&self) {}
+}
+
+/// Decoded images of one size, one after the other (NHWC).
+pub struct StoredPictures {
+    /// Rows, pixels of a row, and channels of an image.
+    pub shape: [usize; 3],
+    /// Their samples.
+    pub pixels: SharedBytes,
 }
 
 /// What opening a source finds.
@@ -64,7 +81,7 @@ pub struct Raw {
     pub height: usize,
     pub width: usize,
     pub channels: usize,
-    pub pixels: Vec<u8>,
+    pub pixels: SharedBytes,
     pub labels: Option<Vec<u32>>,
 }
 
@@ -90,6 +107,15 @@ impl Pictures for Raw {
     fn read(&self, index: usize, _: Exif) -> Result<Picture, FileError> {
         let pixels = self.pixels[index * self.size()..][..self.size()].to_vec();
         Ok(Picture { width: self.width, height: self.height, channels: self.channels, pixels })
+    }
+
+    fn stored(&self) -> Option<StoredPictures> {
+        let pixels = self.pixels.slice(0..self.len() * self.size())?;
+        Some(StoredPictures { shape: [self.height, self.width, self.channels], pixels })
+    }
+
+    fn release(&self) {
+        self.pixels.release();
     }
 }
 
@@ -127,5 +153,16 @@ impl Pictures for Chain {
             Some((part, index)) => part.read(index, exif),
             None => Err(FileError::damaged("data set", format!("there is no image {index}"))),
         }
+    }
+
+    fn stored(&self) -> Option<StoredPictures> {
+        match self.0.as_slice() {
+            [only] => only.stored(),
+            _ => None,
+        }
+    }
+
+    fn release(&self) {
+        self.0.iter().for_each(|part| part.release());
     }
 }

@@ -1,14 +1,13 @@
 //! A place with images: what it is, and how many.
 
-use super::pictures::{Exif, Opened};
-use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURES};
+use super::pictures::{Exif, Opened, StoredPictures};
+use super::{DataError, FileError, MAX_FILE_BYTES, MAX_MAPPED_BYTES, MAX_PICTURES};
 use super::{archive_source, cifar, embedded, folder, idx, npy, npz, parquet};
 use crate::archive::inflate::{self, GZIP_MAGIC};
 use crate::archive::{tar, zip};
 use crate::image::{Format, Picture};
 use crate::quote::quote;
-use std::fs::File;
-use std::io::Read;
+use softdiff_engine::shared_bytes::{SharedBytes, SharedBytesError};
 use std::path::{Path, PathBuf};
 
 /// A part of a data set.
@@ -71,7 +70,7 @@ impl Source {
 
     /// A file that is already in memory; `path` only names it (and tells where the labels of an IDX file would lie).
     pub fn from_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Source, DataError> {
-        Source::with_pictures(path, open_bytes(path, bytes, split)?)
+        Source::with_pictures(path, open_bytes(path, bytes.into(), split)?)
     }
 
     fn with_pictures(path: &Path, opened: Opened) -> Result<Source, DataError> {
@@ -126,6 +125,14 @@ impl Source {
         self.opened.pictures.label(index)
     }
 
+    pub(super) fn release(&self) {
+        self.opened.pictures.release();
+    }
+
+    pub(super) fn stored(&self) -> Option<StoredPictures> {
+        self.opened.pictures.stored()
+    }
+
     /// Decodes one image.
     pub fn read(&self, index: usize, exif: Exif) -> Result<Picture, FileError> {
         self.opened.pictures.read(index, exif)
@@ -154,14 +161,14 @@ fn open_folder(path: &Path, split: Split) -> Result<Opened, DataError> {
 }
 
 fn open_file(path: &Path, split: Split) -> Result<Opened, DataError> {
-    let bytes = read_within(path, MAX_FILE_BYTES).map_err(|error| match error {
+    let bytes = read_within(path, MAX_MAPPED_BYTES).map_err(|error| match error {
         FileError::Io(source) => DataError::Io { path: path.into(), source },
         error => DataError::file(path.display().to_string(), error),
     })?;
     open_bytes(path, bytes, split)
 }
 
-fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataError> {
+fn open_bytes(path: &Path, bytes: SharedBytes, split: Split) -> Result<Opened, DataError> {
     let name = path.display().to_string();
     let bad = |error: FileError| DataError::file(&name, error);
     let bytes = unpacked(bytes).map_err(bad)?;
@@ -183,7 +190,8 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
         };
     }
     if npy::recognise(&bytes) {
-        let pictures = npy::Array::read(&bytes).and_then(|array| array.pictures(&file_name(path))).map_err(bad)?;
+        let pictures =
+            npy::Array::read(&bytes).and_then(|array| array.pictures(&file_name(path), &bytes)).map_err(bad)?;
         return Ok(Opened {
             format: "NumPy array",
             pictures: Box::new(pictures),
@@ -199,7 +207,7 @@ fn open_bytes(path: &Path, bytes: Vec<u8>, split: Split) -> Result<Opened, DataE
         return idx::open_all([(path.into(), Ok(bytes))]);
     }
     if cifar::is_batch(&file_name(path)) || cifar::is_records(&bytes) {
-        return cifar::open_file(&file_name(path), &bytes);
+        return cifar::open_file(&file_name(path), bytes);
     }
     let found = match Format::recognise(&bytes) {
         Some(format) => format!("it is one {} image", format.name()),
@@ -213,31 +221,26 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Reads an ordinary file of at most `limit` bytes.
-pub(super) fn read_within(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    // Looked at before it is opened: opening a pipe would wait for its writer.
+/// An ordinary file of at most `limit` bytes; a long one is mapped and not read.
+pub(super) fn read_within(path: &Path, limit: u64) -> Result<SharedBytes, FileError> {
+    // Looked at before it is opened: a pipe is no file, whatever is in it.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(FileError::NotAFile);
     }
-    let bytes = metadata.len();
-    if bytes > limit {
-        return Err(FileError::TooLarge { bytes, limit });
+    if metadata.len() > limit {
+        return Err(FileError::TooLarge { bytes: metadata.len(), limit });
     }
-    let mut content = Vec::new();
-    content.try_reserve_exact(bytes as usize).map_err(|_| FileError::TooLarge { bytes, limit })?;
-    // The length is only a promise; the file may grow.
-    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut content)?;
-    if content.len() as u64 > limit {
-        return Err(FileError::TooLarge { bytes: content.len() as u64, limit });
-    }
-    Ok(content)
+    SharedBytes::open(path).map_err(|error| match error {
+        SharedBytesError::Io(error) => error.into(),
+        SharedBytesError::Memory(error) => error.into(),
+    })
 }
 
 /// The content of a gzip file; other bytes as they are.
-pub(super) fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, FileError> {
+pub(super) fn unpacked(bytes: SharedBytes) -> Result<SharedBytes, FileError> {
     if !bytes.starts_with(GZIP_MAGIC) {
         return Ok(bytes);
     }
-    Ok(inflate::gzip(&bytes, MAX_FILE_BYTES, "the gzip file")?)
+    Ok(inflate::gzip(&bytes, MAX_FILE_BYTES, "the gzip file")?.into())
 }

@@ -70,6 +70,7 @@ impl Survey {
                     }
                 }
             }
+            source.release();
             progress(end, source.len());
         }
         let [grey, coloured] = sums;

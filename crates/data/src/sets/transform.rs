@@ -95,6 +95,13 @@ pub struct Transform {
 }
 
 impl Transform {
+    /// Whether images of this size stay as they are.
+    pub(super) fn keeps(&self, width: usize, height: usize, channels: usize) -> bool {
+        self.channels.is_none_or(|wanted| wanted == channels)
+            && self.size.is_none_or(|size| size == (width, height))
+            && self.crop.part(width, height, self.size) == Some((0, 0, width, height))
+    }
+
     /// Treats one image.
     pub fn apply(&self, picture: Picture) -> Result<Picture, FileError> {
         let (width, height) = (picture.width, picture.height);

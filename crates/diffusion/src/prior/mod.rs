@@ -22,6 +22,7 @@ use crate::linalg::LinalgError;
 use crate::path::{Path, PathError};
 use corrupted::Corrupted;
 use rayon::prelude::*;
+use softdiff_engine::memory::{self, NotEnoughMemory};
 use softdiff_engine::pixels::PixelValue;
 use softdiff_engine::rng::RandomStream;
 use softdiff_engine::{Hint, HintedMessage};
@@ -65,6 +66,9 @@ pub enum PriorError {
         /// What is wrong with it.
         problem: HintedMessage,
     },
+    /// There is no room for it.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// A bad path.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -87,6 +91,7 @@ impl Hint for PriorError {
             PriorError::Zero { .. } => "give at least 1".into(),
             PriorError::Modes { .. } => "give fewer".into(),
             PriorError::File { problem, .. } => return problem.hint(),
+            PriorError::Memory(error) => return error.hint(),
             PriorError::Path(error) => return error.hint(),
             PriorError::Corruption(error) => return error.hint(),
             PriorError::Matrix(error) => return error.hint(),
@@ -171,6 +176,9 @@ impl Prior {
     /// Images corrupted up to time `t`, 1 for p_1, to be drawn from. Leaks them; an upper bound for the others.
     pub fn data<V: PixelValue>(path: &Path, images: &[V], t: f64) -> Result<Self, PriorError> {
         let last = path.at(t)?;
+        let what = format!("{} corrupted images to begin with", images.len() / path.shape().len().max(1));
+        let hint = "give fewer by prior.images, or another prior by prior.kind";
+        memory::require((images.len() * size_of::<f64>()) as u64, what, hint)?;
         let mut images = Corrupted::new(path.shape(), &last.map, images)?.all()?;
         add_offset(path, t, &mut images)?;
         if images.is_empty() {

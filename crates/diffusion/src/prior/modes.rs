@@ -5,6 +5,7 @@ use super::corrupted::Corrupted;
 use crate::corruption::{LinearMap, Shape};
 use crate::linalg::{Matrix, Strided, SymmetricEigen, multiply_into};
 use rayon::prelude::*;
+use softdiff_engine::memory;
 use softdiff_engine::pixels::PixelValue;
 
 /// Orthonormal images of one channel; coefficients are taken for every channel.
@@ -157,6 +158,10 @@ fn principal_components<V: PixelValue>(images: &Corrupted<V>, count: usize) -> R
     if planes < 2 {
         return Err(PriorError::TooFewImages { images: planes, dimensions: count, components: 1 });
     }
+    // The covariance of all pixels, its eigenvectors, and what computing them takes.
+    let covariance = (shape.pixels() as u64).saturating_pow(2).saturating_mul(3 * size_of::<f64>() as u64);
+    let hint = "give smaller images by data.size, or another prior by prior.kind";
+    memory::require(covariance, format!("the covariance of the {} pixels of {shape}", shape.pixels()), hint)?;
     let cloud = |chunk: Vec<f64>| {
         Matrix::from_fn(chunk.len() / shape.pixels(), shape.pixels(), |plane, pixel| {
             chunk[plane / shape.channels * shape.len() + pixel * shape.channels + plane % shape.channels]

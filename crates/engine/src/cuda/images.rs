@@ -6,6 +6,7 @@ use super::driver::{Address, Buffer, CudaDevice, CudaEvent, Pinned};
 use super::executor::CudaExecutor;
 use super::kernels::KernelName;
 use crate::error::Result;
+use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ fn acts(run: u64, next: Option<u64>, runs: u64) -> Vec<ShardAction> {
 /// Streams images from the host in the order of the runs.
 pub(super) struct Shards {
     device: Arc<CudaDevice>,
-    images: Arc<Vec<u8>>,
+    images: SharedBytes,
     order: Shuffled,
     batch: usize,
     runs: u64,
@@ -68,7 +69,7 @@ pub(super) struct Shards {
 impl Shards {
     fn new(
         device: &Arc<CudaDevice>,
-        images: &Arc<Vec<u8>>,
+        images: &SharedBytes,
         order: &Shuffled,
         batch: usize,
         runs: u64,
@@ -126,7 +127,7 @@ impl Shards {
 impl CudaExecutor {
     /// From now on fills the input `name` with the images that `order` gives each run (bytes, given as 0 to 1): kept on
     /// the device, or streamed if they would take more than half of its free memory.
-    pub(crate) fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    pub(crate) fn feed(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()> {
         let fits = images.len() <= self.device().memory()?.0 / 2;
         if fits { self.keep(name, images, order) } else { self.stream(name, images, order) }
     }
@@ -155,12 +156,12 @@ impl CudaExecutor {
     }
 
     /// As [`feed`](Self::feed), from the host in shards.
-    pub fn stream(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    pub fn stream(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()> {
         self.stream_by(name, images, order, RUNS)
     }
 
     /// The same with `runs` runs to a shard.
-    pub(super) fn stream_by(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled, runs: u64) -> Result<()> {
+    pub(super) fn stream_by(&mut self, name: &str, images: &SharedBytes, order: &Shuffled, runs: u64) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
         let shards = Shards::new(self.device(), images, order, batch, runs)?;
         let (batches, run, size) = (shards.there.address, self.step_address(), order.image_size as u32);

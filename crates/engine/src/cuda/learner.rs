@@ -9,6 +9,7 @@ use super::params::{DeviceParams, from_bytes};
 use super::session::Session;
 use crate::device::{LearnerSpec, Record, TrainingStep};
 use crate::error::{Error, Result};
+use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Params, Plan, Var, optim};
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl TrainingStep for CudaLearner {
         self.run.set(name, values)
     }
 
-    fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    fn feed(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()> {
         self.run.feed(name, images, order)
     }
 

@@ -11,6 +11,7 @@ mod rgb_conv;
 use super::{CudaExecutor, DeviceParams, Session};
 use crate::op_cases::OP_CASES;
 use crate::rng::Stream;
+use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Precision, Result, Storage, TensorShape, Var, cpu};
 use std::sync::Arc;
@@ -184,7 +185,7 @@ fn order_difference(session: &Arc<Session>) -> Result<f64> {
     let x = g.input("x", [batch, size])?;
     let y = g.scale(x, 1.0)?;
     let params = DeviceParams::new(session, &Params::<f32>::zeros(&g))?;
-    let images: Arc<Vec<u8>> = Arc::new((0..count * size).map(|i| (i * 37 % 256) as u8).collect());
+    let images: SharedBytes = (0..count * size).map(|i| (i * 37 % 256) as u8).collect::<Vec<u8>>().into();
     let order = Shuffled { image_size: size, seed: 99, purpose };
     let mut different = 0;
     for runs in [None, Some(1), Some(3)] {

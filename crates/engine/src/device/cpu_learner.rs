@@ -4,10 +4,10 @@ use super::learner::{LearnerSpec, LossOutputs, Record, TrainingStep};
 use crate::cpu::CpuExecutor;
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
+use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Params, Plan, Var};
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// A step on the CPU with its weights, optimiser and data.
 pub(super) struct CpuLearner {
@@ -28,7 +28,7 @@ pub(super) struct CpuLearner {
 /// Images that fill an input.
 struct Feed {
     input: String,
-    images: Arc<Vec<u8>>,
+    images: SharedBytes,
     order: Shuffled,
     /// Images of a run.
     batch: usize,
@@ -51,7 +51,9 @@ impl Feed {
 
 impl CpuLearner {
     pub fn new(spec: LearnerSpec) -> Result<CpuLearner> {
-        let run = CpuExecutor::new(Plan::new(spec.graph, &spec.outputs())?);
+        let plan = Plan::new(spec.graph, &spec.outputs())?;
+        plan.require_host_memory()?;
+        let run = CpuExecutor::new(plan);
         let LearnerSpec { objective, params, adam, seed, accumulate, .. } = spec;
         let LossOutputs { loss, losses, times, gradients } = objective;
         let sums = if accumulate > 1 { adam.first.iter().map(|f| vec![0.0; f.len()]).collect() } else { vec![] };
@@ -105,7 +107,7 @@ impl TrainingStep for CpuLearner {
         self.run.set(name, values)
     }
 
-    fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    fn feed(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()> {
         let batch = self.run.plan().images_of(name, order.image_size)?;
         self.feed = Some(Feed { input: name.into(), images: images.clone(), order: *order, batch });
         Ok(())

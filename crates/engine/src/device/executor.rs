@@ -31,7 +31,9 @@ impl Executor {
     ) -> Result<Executor> {
         Ok(Executor(match device {
             Device::Cpu => {
-                let run = CpuExecutor::new(Plan::new(graph, outputs)?);
+                let plan = Plan::new(graph, outputs)?;
+                plan.require_host_memory()?;
+                let run = CpuExecutor::new(plan);
                 Box::new(CpuBackend { run, params: params.clone(), seed, carried: vec![] })
             }
             Device::Cuda(session) => {

@@ -5,9 +5,9 @@ use super::cpu_learner::CpuLearner;
 use crate::cuda::{CudaExecutor, CudaLearner, DeviceParams};
 use crate::error::Result;
 use crate::optim::Adam;
+use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Precision, Var};
-use std::sync::Arc;
 
 /// What is learnt from in a graph.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ pub struct Learner {
 pub(crate) trait TrainingStep: Send {
     fn plan(&self) -> &Plan;
     fn set(&mut self, name: &str, values: &[f32]) -> Result<()>;
-    fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()>;
+    fn feed(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()>;
     /// Does run number `run`, or enqueues it; the records that are there already.
     fn run(&mut self, run: u64) -> Result<Vec<Record>>;
     /// Waits for all runs; the records that were not given yet.
@@ -113,7 +113,7 @@ impl Learner {
 
     /// From now on every run fills the input `name` with `images` (bytes, given as 0 to 1) in this order: run `r` sees places
     /// `r * batch` and on.
-    pub fn feed(&mut self, name: &str, images: &Arc<Vec<u8>>, order: &Shuffled) -> Result<()> {
+    pub fn feed(&mut self, name: &str, images: &SharedBytes, order: &Shuffled) -> Result<()> {
         self.step.feed(name, images, order)
     }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_fed_learner_sees_the_images_of_each_run() {
-        let images: Arc<Vec<u8>> = Arc::new((0..23).map(|i| i * 11).collect());
+        let images: SharedBytes = (0..23).map(|i| i * 11).collect::<Vec<u8>>().into();
         let order = Shuffled { image_size: 1, seed: 5, purpose: 9 };
         let (mut fed, mut set) = (learner(4, 2), learner(4, 2));
         fed.feed("x", &images, &order).unwrap();

@@ -21,4 +21,5 @@ pub use manifest::{FileEntry, Identity, MANIFEST, Manifest, SCHEMA};
 pub use retention::{Better, Retention};
 pub use state::{TrainingProgress, TrainingState};
 pub use store::{Checkpoints, Saved, folder_name};
+pub(crate) use tensors::PARAMS;
 pub use writer::{CheckpointWriter, Save};

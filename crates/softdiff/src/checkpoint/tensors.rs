@@ -9,7 +9,7 @@ use softdiff_engine::{HintedMessage, ParamSpec, Params};
 use std::borrow::Cow;
 use std::path::Path;
 
-pub(super) const PARAMS: &str = "params.safetensors";
+pub(crate) const PARAMS: &str = "params.safetensors";
 pub(super) const ADAM: &str = "adam.safetensors";
 pub(super) const STATE: &str = "state.json";
 

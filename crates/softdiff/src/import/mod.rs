@@ -28,27 +28,27 @@ pub use safetensors_file::write_safetensors;
 pub use score_sde::ScoreSdeCheckpoint;
 pub use training::{TrainingFile, TrainingFileError};
 
+use softdiff_engine::shared_bytes::{SharedBytes, SharedBytesError};
 use std::path::Path;
 
 /// The longest file that is read: four times a full NCSN++ checkpoint with its optimizer.
 pub const MAX_FILE_BYTES: u64 = 4 << 30;
 
-/// Reads a whole file after looking at its length.
-pub fn read_file(path: &Path) -> Result<Vec<u8>, ImportError> {
-    use std::io::Read;
+/// A whole file after looking at its length; a long one is mapped and not read.
+pub fn read_file(path: &Path) -> Result<SharedBytes, ImportError> {
     let unreadable = |source| ImportError::Io { path: path.into(), source };
     let file = softdiff_engine::regular_file::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
-    let mut bytes = Vec::new();
-    if length <= MAX_FILE_BYTES {
-        // The length is only a promise (a file may grow), so the read itself is limited too.
-        let reserved = bytes.try_reserve_exact(length as usize);
-        reserved.map_err(|_| unreadable(std::io::ErrorKind::OutOfMemory.into()))?;
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    }
-    let length = length.max(bytes.len() as u64);
     if length > MAX_FILE_BYTES {
         return Err(ImportError::FileTooLarge { bytes: length, limit: MAX_FILE_BYTES });
+    }
+    let bytes = SharedBytes::open(path).map_err(|error| match error {
+        SharedBytesError::Io(error) => unreadable(error),
+        SharedBytesError::Memory(error) => unreadable(std::io::Error::other(error)),
+    })?;
+    // The length is only a promise: a file may grow.
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(ImportError::FileTooLarge { bytes: bytes.len() as u64, limit: MAX_FILE_BYTES });
     }
     Ok(bytes)
 }

@@ -9,6 +9,7 @@ use super::{ImportError, read_file};
 use crate::checkpoint::{TrainingProgress, TrainingState};
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::optim::{Adam, AdamConfig};
+use softdiff_engine::shared_bytes::SharedBytes;
 use softdiff_engine::{Hint, Params};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ const UPDATES: &str = "updates";
 /// A training state in a file.
 pub struct TrainingFile {
     path: PathBuf,
-    bytes: Vec<u8>,
+    bytes: SharedBytes,
     updates: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Weights of score_sde's VE networks, as `softdiff import` writes them: one safetensors file that names its network.
 
-use super::{Condition, Model, ModelError};
+use super::{Condition, Model, ModelError, stored_size};
 use crate::corruption::Shape;
 use crate::import::foreign;
 use crate::import::score_sde::NoiseLevels;
@@ -11,7 +11,7 @@ use crate::prior::Prior;
 use crate::recipe::{Recipe, Weights};
 use crate::run::fs::{Disk, read_up_to};
 use safetensors::SafeTensors;
-use softdiff_engine::{Hint, Params};
+use softdiff_engine::Hint;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Model {
             (Embedding::Positional, Some(levels)) => Condition::NoiseIndex { levels: levels.count },
             (Embedding::Positional, None) => return Err(ModelError::NoNoiseLevels(file.into())),
         };
-        let mut params = Params::zeros(&network.graph(1)?.0);
+        let mut params = stored_size::template(&network.graph(1)?.0, file)?;
         params.read_safetensors(&bytes).map_err(|error| fail(error.in_full()))?;
         let shape = Shape::new(network.image_size, network.image_size, network.image_channels);
         // Files of earlier versions do not say.

@@ -12,6 +12,7 @@ mod open;
 mod posthoc;
 mod reverse_process;
 mod sample;
+mod stored_size;
 mod write;
 
 pub(crate) use choice::find as find_checkpoint;
@@ -25,4 +26,4 @@ pub use open::{Model, ModelError, WEIGHTS};
 pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};
 pub use reverse_process::ReverseProcess;
 pub use sample::SampleRequest;
-pub use write::write_images;
+pub use write::{ImageMaker, write_images};

@@ -4,7 +4,8 @@ use super::Condition;
 use super::choice::{self, CheckpointChoice, Chosen};
 use super::export::checked_manifest;
 use super::posthoc::post_hoc_average;
-use crate::checkpoint::CheckpointError;
+use super::stored_size;
+use crate::checkpoint::{CheckpointError, PARAMS};
 use crate::network::Network;
 use crate::objective::Prediction;
 use crate::path::Path;
@@ -15,8 +16,7 @@ use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::spectrum::SpectrumError;
 use crate::train::of_run;
-use softdiff_engine::Hint;
-use softdiff_engine::Params;
+use softdiff_engine::{Graph, Hint, Params};
 use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -144,6 +144,16 @@ pub enum ModelError {
         /// Its ending.
         ending: String,
     },
+    /// More images than a format takes.
+    #[error("{what} has at most {most} images, and {images} are asked for")]
+    TooManyImages {
+        /// The format.
+        what: &'static str,
+        /// Seeds given.
+        images: u64,
+        /// The most it takes.
+        most: u64,
+    },
     /// A folder that cannot be written.
     #[error("cannot write {}: {problem}", file.display())]
     Unwritable {
@@ -193,6 +203,7 @@ impl Hint for ModelError {
             ModelError::Weights { .. } => "export the model again".into(),
             ModelError::NotDescribed => "keep the program that trains it and its run folder".into(),
             ModelError::ImageFormat { .. } => "give a .png, .npz or .zip, or a folder".into(),
+            ModelError::TooManyImages { .. } => "give --out an .npz or a folder, or fewer --seeds".into(),
             ModelError::Unwritable { .. } => "check the folder, the free space and the limit on file sizes (ulimit -f)".into(),
             _ => return None,
         })
@@ -231,7 +242,7 @@ impl Model {
         let spectrum = folder.read_spectrum()?;
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
-        let template = Params::<f32>::zeros(&network.graph(1)?.0);
+        let graph = network.graph(1)?.0;
         let mut weights = weights.unwrap_or(recipe.sample.weights);
         let exported = root.join(WEIGHTS);
         let (params, step, checkpoint) = if step.is_none() && exported.is_file() {
@@ -239,7 +250,7 @@ impl Model {
             if let Some(manifest) = &manifest {
                 weights = manifest.weights.parse().unwrap_or(weights);
             }
-            (read_weights(&exported, template)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
+            (read_weights(&exported, &graph)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
         } else {
             let (stored, chosen) = {
                 let (metric, retention) = (&recipe.checkpoint.metric, recipe.checkpoint.retention());
@@ -256,6 +267,7 @@ impl Model {
             };
             stored.check_belongs_to(&of_run(&recipe, "", schedule.as_ref(), &prior, spectrum.as_ref()))?;
             let step = stored.manifest().step;
+            let template = stored_size::template(&graph, &stored.path().join(PARAMS))?;
             let params = match weights {
                 Weights::PostHoc(width) => post_hoc_average(&folder, &recipe.train.ema, step, &template, width)?,
                 _ => stored.weights(&template, average)?,
@@ -300,8 +312,9 @@ fn find_run(place: &FilePath) -> (PathBuf, Option<u64>) {
     }
 }
 
-fn read_weights(file: &FilePath, mut params: Params<f32>) -> Result<Params<f32>, ModelError> {
+fn read_weights(file: &FilePath, graph: &Graph) -> Result<Params<f32>, ModelError> {
     let fail = |problem: String| ModelError::Weights { file: file.into(), problem };
+    let mut params = stored_size::template(graph, file)?;
     let bytes = crate::run::fs::read_up_to(&crate::run::fs::Disk, file, LARGEST).map_err(|e| fail(e.to_string()))?;
     params.read_safetensors(&bytes).map_err(|e| fail(e.in_full()))?;
     Ok(params)

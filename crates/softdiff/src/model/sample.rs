@@ -6,7 +6,7 @@ use crate::device_choice::DeviceChoice;
 use crate::image::grid;
 use crate::recipe::SampleSection;
 use crate::sampler::{Sampler, SamplerError};
-use softdiff_engine::atomic_file;
+use softdiff_engine::{atomic_file, memory};
 use std::io::Write;
 use std::path::Path as FilePath;
 
@@ -67,6 +67,10 @@ impl SampleRequest<'_> {
 
     /// The images as numbers, one after the other (NHWC), in the range of the data but not cut off to it.
     pub fn values(&self) -> Result<Vec<f64>, SamplerError> {
+        let (images, size) = (self.seeds.len(), self.model.path.shape().len());
+        let hint = "sample fewer seeds at a time";
+        memory::require((images * size * size_of::<f64>()) as u64, format!("{images} images as numbers"), hint)
+            .map_err(softdiff_engine::Error::HostMemory)?;
         let device = self.device.open()?;
         let named = match self.custom {
             Some(_) => None,

@@ -2,7 +2,8 @@
 
 use super::task::shape_of;
 use super::{
-    ImageCovariance, Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Task, TileSize,
+    ImageCovariance, Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Task,
+    TileSize,
 };
 use crate::image::Picture;
 use crate::model::{Model, batch_size};

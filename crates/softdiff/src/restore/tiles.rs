@@ -201,7 +201,8 @@ mod tests {
                     let (y, x, channel) = (i / (width * channels), i / channels % width, i % channels);
                     let near = (0..5).flat_map(|dy| (0..5).map(move |dx| (dy, dx)));
                     let fold = |place: usize, d: usize, n: usize| mirrored((place + d + 2 * n - 2) % (2 * n), n);
-                    let value = |(dy, dx)| tile[(fold(y, dy, height) * width + fold(x, dx, width)) * channels + channel];
+                    let value =
+                        |(dy, dx)| tile[(fold(y, dy, height) * width + fold(x, dx, width)) * channels + channel];
                     out.push(near.map(value).sum::<f64>() / 25.0);
                 }
             }

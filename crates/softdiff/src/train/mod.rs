@@ -7,6 +7,7 @@
 mod error;
 mod from;
 mod live_sampler;
+mod memory;
 mod path_table;
 mod prepare;
 mod previewer;
@@ -25,6 +26,7 @@ mod watcher;
 
 pub use error::TrainError;
 pub(crate) use from::{Cooldown, Unlike};
+pub use memory::TrainingMemory;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub(crate) use prepare::of_run;
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};

@@ -2,8 +2,10 @@
 
 use super::scored::{Scored, scorer};
 use super::{
-    CustomParts, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, Unwatched, Watcher, train,
+    CustomParts, PrepareError, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, TrainingMemory,
+    Unwatched, Watcher, train,
 };
+use crate::corruption::Shape;
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
 use crate::model::CheckpointChoice;
@@ -13,6 +15,7 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::RunFolder;
+use softdiff_engine::Device;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -210,20 +213,20 @@ impl<'a> Training<'a> {
 
     /// Loads the images and makes schedule and prior; trains nothing.
     pub fn prepare(self) -> Result<PreparedRun, TrainError> {
-        self.prepare_with(None).map(|(prepared, ..)| prepared)
+        self.prepare_with(None, None).map(|(prepared, ..)| prepared)
     }
 
     /// The same for a run's folder, where schedule and prior are kept.
     pub fn prepare_in(self, folder: impl AsRef<FilePath>) -> Result<PreparedRun, TrainError> {
         let folder = RunFolder::new(folder.as_ref());
         let lock = folder.lock()?;
-        self.prepare_with(Some(RunStore { folder: &folder, lock: &lock })).map(|(prepared, ..)| prepared)
+        self.prepare_with(Some(RunStore { folder: &folder, lock: &lock }), None).map(|(prepared, ..)| prepared)
     }
 
     fn run_with(self, store: Option<RunStore>) -> Result<Trained, TrainError> {
         let (device, checkpoint) = (self.device.open()?, self.checkpoint);
         let mut unwatched = Unwatched;
-        let (prepared, watcher) = self.prepare_with(store)?;
+        let (prepared, watcher) = self.prepare_with(store, Some(&device))?;
         let watcher = watcher.unwrap_or(&mut unwatched);
         let scorer = match store {
             Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,
@@ -243,7 +246,12 @@ impl<'a> Training<'a> {
         }
     }
 
-    fn prepare_with(self, store: Option<RunStore>) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
+    /// Training on a device is refused before the schedule and the prior are made where its memory cannot suffice.
+    fn prepare_with(
+        self,
+        store: Option<RunStore>,
+        device: Option<&Device>,
+    ) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
         let mut recipe = self.recipe()?;
         recipe.objective = self.objective.unwrap_or(recipe.objective);
         let Training { images, custom, mut watcher, progress, .. } = self;
@@ -253,12 +261,19 @@ impl<'a> Training<'a> {
             Some(watcher) => *watcher,
             None => &mut unwatched,
         };
-        let prepared = match images {
-            Some(images) => {
-                PreparedRun::with_images(recipe, images, "images in memory", custom, store, notes_to, progress)?
-            }
-            None => PreparedRun::new(recipe, custom, store, notes_to, progress)?,
+        let (images, words) = match images {
+            Some(images) => (images, "images in memory".into()),
+            None => PreparedRun::load(&recipe, store, progress)?,
         };
+        if let Some(device) = device.filter(|_| !images.is_empty()) {
+            let shape = Shape::new(images.height(), images.width(), images.channels());
+            let memory = match &custom.network {
+                Some(network) => TrainingMemory::of(&**network, shape, &recipe.train)?,
+                None => TrainingMemory::of(&recipe.network(shape).map_err(PrepareError::from)?, shape, &recipe.train)?,
+            };
+            memory.require(device)?;
+        }
+        let prepared = PreparedRun::with_images(recipe, images, &words, custom, store, notes_to, progress)?;
         Ok((prepared, watcher))
     }
 }

@@ -99,7 +99,9 @@ impl Prepare {
         let options = self.options();
         let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
         let progress = Progress::new("decoding", "images");
-        let dataset = source.load(&options, &|done, total| progress.update(done, total)).map_err(explain)?;
+        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let loading = |done, total| progress.update(done, total);
+        let dataset = source.load_beside(folder, &options, &loading).map_err(explain)?;
         drop(progress);
         for skipped in dataset.skipped() {
             eprintln!("skipped: {}", one_line(&skipped.to_string()));

@@ -4,8 +4,8 @@ use super::footer::{Chunk, Footer, Physical, SchemaLeaf};
 use super::thrift::{self, Struct};
 use super::{FileError, codec, damaged, hybrid, unsupported};
 use crate::bytes::Bytes;
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::ops::Range;
-use std::sync::Arc;
 
 const DATA_PAGE: i64 = 0;
 const INDEX_PAGE: i64 = 1;
@@ -18,7 +18,7 @@ const RLE_DICTIONARY: i64 = 8;
 /// A value: some bytes of a page.
 #[derive(Clone)]
 pub struct ByteSlice {
-    page: Arc<Vec<u8>>,
+    page: SharedBytes,
     range: Range<usize>,
 }
 
@@ -31,7 +31,7 @@ impl ByteSlice {
 
 /// All values of a column of byte arrays; `None` where null.
 pub fn byte_arrays(
-    file: &Arc<Vec<u8>>,
+    file: &SharedBytes,
     footer: &Footer,
     leaf: usize,
     budget: &mut u64,
@@ -41,7 +41,7 @@ pub fn byte_arrays(
 
 /// All values of a column of whole numbers as labels; none if one of them is null or negative (an unlabelled part).
 pub fn labels(
-    file: &Arc<Vec<u8>>,
+    file: &SharedBytes,
     footer: &Footer,
     leaf: usize,
     budget: &mut u64,
@@ -58,7 +58,7 @@ pub fn labels(
 }
 
 fn read(
-    file: &Arc<Vec<u8>>,
+    file: &SharedBytes,
     footer: &Footer,
     leaf: usize,
     budget: &mut u64,
@@ -80,7 +80,7 @@ fn read(
 }
 
 struct Pages<'a> {
-    file: &'a Arc<Vec<u8>>,
+    file: &'a SharedBytes,
     leaf: &'a SchemaLeaf,
     chunk: &'a Chunk,
     dictionary: Vec<ByteSlice>,
@@ -128,7 +128,7 @@ impl Pages<'_> {
         let bytes = self.file.get(range.clone()).ok_or_else(|| damaged("a page smaller than its levels"))?;
         let codec = if is_packed { self.chunk.codec } else { 0 };
         Ok(match codec::unpack(codec, bytes, length, self.budget)? {
-            Some(page) => ByteSlice { range: 0..page.len(), page: Arc::new(page) },
+            Some(page) => ByteSlice { range: 0..page.len(), page: page.into() },
             None => ByteSlice { page: self.file.clone(), range },
         })
     }

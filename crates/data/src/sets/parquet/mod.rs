@@ -15,8 +15,9 @@ use super::{DataError, FileError, MAX_FILE_BYTES, MAX_PICTURE_BYTES, Split};
 use crate::image::Picture;
 use column::ByteSlice;
 use footer::Footer;
+use softdiff_engine::memory;
+use softdiff_engine::shared_bytes::SharedBytes;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 const FORMAT: &str = "Parquet";
 const MAGIC: &[u8] = b"PAR1";
@@ -66,7 +67,9 @@ pub fn open_files(files: &[PathBuf]) -> Result<Opened, DataError> {
 }
 
 /// The same for files in memory.
-pub fn open_all(files: impl IntoIterator<Item = (String, Result<Vec<u8>, FileError>)>) -> Result<Opened, DataError> {
+pub fn open_all(
+    files: impl IntoIterator<Item = (String, Result<SharedBytes, FileError>)>,
+) -> Result<Opened, DataError> {
     let mut classes = Vec::new();
     let mut parts: Vec<Box<dyn Pictures>> = Vec::new();
     for (name, bytes) in files {
@@ -84,16 +87,16 @@ struct File {
 }
 
 impl File {
-    fn read(name: String, bytes: Vec<u8>, classes: &mut Vec<String>) -> Result<File, FileError> {
+    fn read(name: String, bytes: SharedBytes, classes: &mut Vec<String>) -> Result<File, FileError> {
         let footer = Footer::read(&bytes)?;
-        let bytes = Arc::new(bytes);
         let picture_leaf = footer.picture_leaf(&PICTURE_COLUMNS).ok_or_else(|| {
             unsupported(format!(
                 "no column of image bytes among {}; expected image, img or a struct with bytes",
                 footer.names()
             ))
         })?;
-        let mut budget = MAX_FILE_BYTES;
+        // Pages that are packed are kept unpacked.
+        let mut budget = MAX_FILE_BYTES.min(memory::available().0);
         let pictures = column::byte_arrays(&bytes, &footer, picture_leaf, &mut budget)?;
         let labels = match footer.label_leaf(&LABEL_COLUMNS) {
             Some(leaf) => column::labels(&bytes, &footer, leaf, &mut budget)?,

@@ -75,15 +75,24 @@ impl PreparedRun {
         watcher: &mut dyn Watcher,
         progress: &PrepareProgress,
     ) -> Result<PreparedRun, PrepareError> {
+        let (dataset, words) = PreparedRun::load(&recipe, store, progress)?;
+        PreparedRun::with_images(recipe, dataset, &words, custom, store, watcher, progress)
+    }
+
+    /// The images of the recipe, and what they are in words.
+    pub(in crate::train) fn load(
+        recipe: &Recipe,
+        store: Option<RunStore>,
+        progress: &PrepareProgress,
+    ) -> Result<(Dataset, String), PrepareError> {
         if let Some(store) = store {
-            identity::check_recipe(&recipe, store.folder)?;
+            identity::check_recipe(recipe, store.folder)?;
         }
         let source = Source::open_split(FilePath::new(&recipe.data.source), recipe.data.split)?;
         let loading = |done, total| progress("loading", "images", done, total);
         let dataset = source.load(&recipe.data.load_options(), &loading)?;
         let name = source.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let words = format!("{} {name}", source.format());
-        PreparedRun::with_images(recipe, dataset, &words, custom, store, watcher, progress)
+        Ok((dataset, format!("{} {name}", source.format())))
     }
 
     /// The same for images in memory, which `words` name in the schedule.
