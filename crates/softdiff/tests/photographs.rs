@@ -1,0 +1,104 @@
+//! Images of any size, restored by a network that was trained on small ones: tiles, blended, and corrected as a whole.
+
+use softdiff::corruption::Shape;
+use softdiff::image::Picture;
+use softdiff::restore::{BlurKind, Restoration, Task, TileSize};
+use softdiff::sampler::Denoiser;
+use softdiff::{Device, Model, Training};
+use std::sync::LazyLock;
+
+/// A denoiser of grey images of 16x16, trained for seconds.
+static MODEL: LazyLock<Model> = LazyLock::new(|| {
+    let changes = [
+        "data.source=embedded:fashion-mnist",
+        "data.limit=256",
+        "data.size=16",
+        "path.largest=1",
+        "network.preset=small",
+        "network.channels=8",
+        "network.multipliers=[1, 2]",
+        "network.attention=[]",
+        "network.middle_attention=false",
+        "train.precision=f32",
+        "train.rate=2e-3",
+        "train.warmup=10",
+        "train.ema=[0.9]",
+        "sample.weights=ema-0.9",
+        "sample.sampler=heun",
+        "sample.steps=12",
+        "preview.every=false",
+        "checkpoint.keep_best=0",
+    ];
+    let training = Training::from_recipe("ve").device("cpu").steps(150).batch(32);
+    changes.into_iter().fold(training, |training, change| training.set(change)).run().unwrap().model()
+});
+
+fn model() -> &'static Model {
+    &MODEL
+}
+
+/// A bright disc and a slanted edge on a slope, in grey.
+fn photograph(width: usize, height: usize) -> Picture {
+    let value = |i: usize| {
+        let (y, x) = ((i / width) as f64, (i % width) as f64);
+        let disc = (x - 0.4 * width as f64).hypot(y - 0.5 * height as f64) < 0.25 * height as f64;
+        let edge = x + 0.3 * y > 0.8 * width as f64;
+        (40.0 + 0.5 * x + if disc { 120.0 } else { 0.0 } + if edge { 60.0 } else { 0.0 }) as u8
+    };
+    Picture { width, height, channels: 1, pixels: (0..width * height).map(value).collect() }
+}
+
+fn psnr(a: &[f64], b: &[f64]) -> f64 {
+    let square: f64 = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / a.len() as f64;
+    -10.0 * square.log10()
+}
+
+#[test]
+fn a_photograph_of_any_size_is_restored_and_explains_what_was_seen() {
+    assert!(model().takes_any_size());
+    for (width, height) in [(97, 61), (30, 130)] {
+        let image = photograph(width, height);
+        for kind in [BlurKind::Gaussian, BlurKind::Disc, BlurKind::Motion] {
+            let task = Task::Deblur { kind: Some(kind.clone()), level: Some(2.0), boundary: None, direction: None };
+            let restoration = Restoration::new(model()).task(task).noise(0.01).seeds(0..2);
+            let observed = restoration.degrade(&image).unwrap();
+            let (truth, seen) = (observed.truth.clone().unwrap(), observed.observation.values().to_vec());
+            let restored = restoration.restore(observed, &mut |_, _| {}).unwrap();
+            assert_eq!(restored.mean.len(), width * height);
+            assert!((0.5..2.0).contains(&restored.misfit), "{kind:?}: misfit {}", restored.misfit);
+            let (before, after) = (psnr(&seen, &truth), psnr(&restored.mean, &truth));
+            assert!(after > before + 1.0, "{kind:?}, {width}x{height}: {before:.1} dB to {after:.1} dB");
+        }
+    }
+}
+
+#[test]
+fn any_grid_of_tiles_gives_the_same_photograph_within_half_a_level_of_256() {
+    let device = Device::open("cpu").unwrap();
+    let image = photograph(150, 110);
+    let shape = Shape::new(110, 150, 1);
+    let clean: Vec<f64> = image.pixels.iter().map(|p| f64::from(*p) / 255.0).collect();
+    let path = model().recipe.path(shape, None).unwrap();
+    let eta = softdiff::engine::rng::RandomStream::new(1, "noise").normals(shape.len());
+    for t in [0.3, 0.6] {
+        let xt = path.diffuse(&clean, t, &eta).unwrap();
+        let [whole, rest @ ..] = [512, 96, 64].map(|side| {
+            let size = TileSize { side, batch: 2 };
+            let mut tiled = model().tiled_denoiser(&device, shape, size, model().recipe.train.precision).unwrap();
+            tiled.x0_hat(&xt, t).unwrap()
+        });
+        for tiled in rest {
+            let rms = psnr(&whole, &tiled);
+            assert!(rms > 54.0, "at {t}: {rms:.1} dB apart");
+        }
+    }
+}
+
+#[test]
+fn super_resolution_gives_the_larger_photograph() {
+    let small = photograph(40, 25);
+    let restoration = Restoration::new(model()).task(Task::SuperResolve { factor: Some(2) }).seeds(0..1);
+    let restored = restoration.run(&small).unwrap();
+    assert_eq!(restored.observed.observation.shape(), Shape::new(50, 80, 1));
+    assert!(restored.misfit < 2.0, "{}", restored.misfit);
+}
