@@ -256,5 +256,5 @@ fn a_level_below_zero_is_refused_with_what_may_be_given() {
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/cifar10-small");
     let image = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/blurred/coffee.png");
     let said = refused(&["restore", model, image, "--degrade", "--corruption", "heat", "--level=-1"]);
-    assert!(said.contains("the level of the blur is -1") && said.contains("give a number from 0 on"), "{said}");
+    assert!(said.contains("the level of the blur is -1") && said.contains("give a level from 0 on"), "{said}");
 }

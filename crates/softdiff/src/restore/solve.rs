@@ -100,3 +100,30 @@ fn filtered(shape: Shape, image: &[f64], [together, apart]: &[Vec<f64>; 2]) -> V
     out.chunks_exact_mut(channels).zip(&mean).for_each(|(pixel, mean)| pixel.iter_mut().for_each(|x| *x += mean));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corruption::{Blur, Boundary, Corruption, Kernel};
+    use softdiff_engine::rng::RandomStream;
+
+    #[test]
+    fn what_is_solved_at_once_is_what_conjugate_gradients_find() {
+        for channels in [1, 3] {
+            let shape = Shape::new(12, 17, channels);
+            let [x, y] = ["x", "y"].map(|name| RandomStream::new(1, name).normals(shape.len()));
+            let matrices = Blur::new(shape, Boundary::Reflect, 4.0).unwrap().at(1.3).unwrap();
+            let filter = Kernel::gaussian(1.3).map(shape, Boundary::Reflect);
+            for spread in [ImageCovariance::white(0.04).unwrap(), ImageCovariance::natural(shape, 0.04).unwrap()] {
+                let [slow, fast] = [&matrices, &filter].map(|map| {
+                    let observation = Observation::new(shape, map.clone(), 0.05, y.clone()).unwrap();
+                    let (spread, path) = (&spread, LinearMap::Scale(0.9));
+                    let system = System { observation: &observation, spread, path_term: Some((&path, 0.2)) };
+                    system.solve(&x, &y).unwrap()
+                });
+                let far = slow.iter().zip(&fast).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(far < 1e-6, "{far}");
+            }
+        }
+    }
+}

@@ -69,9 +69,9 @@ impl TileGrid {
     fn add(&self, tile: &[f64], (top, left): (usize, usize), sum: &mut [f64], weights: &mut [f64]) {
         let Shape { height, width, channels } = self.photograph;
         for y in 0..self.tile.height.min(height - top) {
-            let down = weight(y, self.tile.height);
+            let down = weight(y, self.tile.height, top, height);
             for x in 0..self.tile.width.min(width - left) {
-                let weight = down * weight(x, self.tile.width);
+                let weight = down * weight(x, self.tile.width, left, width);
                 let (to, from) = ((top + y) * width + left + x, y * self.tile.width + x);
                 weights[to] += weight;
                 for channel in 0..channels {
@@ -92,10 +92,13 @@ fn starts(length: usize, side: usize) -> Vec<usize> {
     (0..=count).map(|i| i * last / count).collect()
 }
 
-/// How much a tile counts at a distance from its edge: from nearly nothing at the edge, where the network cannot see beyond, to 1.
-fn weight(place: usize, side: usize) -> f64 {
-    let distance = (place.min(side - 1 - place) as f64 + 0.5) / OVERLAP as f64;
-    1e-3 + (FRAC_PI_2 * distance.min(1.0)).sin().powi(4)
+/// How much a tile that begins at `start` counts at one of its places: from nearly nothing at an edge beyond which the
+/// photograph goes on, but the network cannot see, to 1.
+fn weight(place: usize, side: usize, start: usize, length: usize) -> f64 {
+    let before = if start == 0 { usize::MAX } else { place };
+    let after = if start + side >= length { usize::MAX } else { side - 1 - place };
+    let distance = (before.min(after) as f64 + 0.5) / OVERLAP as f64;
+    1e-4 + (FRAC_PI_2 * distance.min(1.0)).sin().powi(4)
 }
 
 fn mirrored(place: usize, length: usize) -> usize {
