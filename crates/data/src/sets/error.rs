@@ -92,6 +92,15 @@ pub enum DataError {
     /// Grey images and coloured ones.
     #[error("{grey} is grey, {colour} is coloured")]
     MixedColours { grey: String, colour: String },
+    /// More crops than the photographs may give.
+    #[error("{count} crops are more than {photographs} photographs give with at most {cap} of each")]
+    TooManyCrops { count: usize, photographs: usize, cap: usize },
+    /// Not even one crop of each photograph.
+    #[error("{count} crops are fewer than the {photographs} photographs")]
+    TooFewCrops { count: usize, photographs: usize },
+    /// Nothing would be left to train on.
+    #[error("{} has one photograph that can be used: none can be held out", path.display())]
+    OnePhotograph { path: PathBuf },
     /// More memory than a data set may have.
     #[error("the images would need {bytes} bytes of memory, more than the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },

@@ -15,15 +15,24 @@ impl<W: Write> StoredZip<W> {
 
     /// Adds an entry whose content is `parts`, one after the other.
     pub fn entry(&mut self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
-        let length: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        self.begin(name, parts.iter().map(|part| part.len() as u64).sum())?;
+        parts.iter().try_for_each(|part| self.append(part))
+    }
+
+    /// Adds an entry of `length` bytes, which are to be appended.
+    pub fn begin(&mut self, name: &str, length: u64) -> io::Result<()> {
         // The time of writing, or the system's name, would make equal data unequal files.
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .last_modified_time(DateTime::default())
             .system(System::Unix)
             .large_file(length >= zip::ZIP64_BYTES_THR);
-        self.0.start_file(name, options)?;
-        parts.iter().try_for_each(|part| self.0.write_all(part))
+        Ok(self.0.start_file(name, options)?)
+    }
+
+    /// Adds bytes to the entry that was begun last.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
     }
 
     /// Writes the directory.
