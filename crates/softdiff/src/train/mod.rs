@@ -6,6 +6,7 @@
 
 mod error;
 mod from;
+mod held_out;
 mod live_sampler;
 mod path_table;
 mod prepare;
@@ -25,6 +26,7 @@ mod watcher;
 
 pub use error::TrainError;
 pub(crate) use from::{Cooldown, Unlike};
+pub use held_out::HeldOutLoss;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub(crate) use prepare::of_run;
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};
