@@ -86,12 +86,6 @@ pub enum DataError {
     /// Too many files are bad.
     #[error("{} of {total} images are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
     TooManySkipped { total: usize, skipped: Vec<Skipped> },
-    /// Images of different sizes.
-    #[error("the images differ in size: {first} is {} x {}, {other} is {} x {}", first_size.0, first_size.1, other_size.0, other_size.1)]
-    Sizes { first: String, first_size: (usize, usize), other: String, other_size: (usize, usize) },
-    /// Grey images and coloured ones.
-    #[error("{grey} is grey, {colour} is coloured")]
-    MixedColours { grey: String, colour: String },
     /// More crops than the photographs may give.
     #[error("{count} crops are more than {photographs} photographs give with at most {cap} of each")]
     TooManyCrops { count: usize, photographs: usize, cap: usize },
@@ -101,6 +95,12 @@ pub enum DataError {
     /// Nothing would be left to train on.
     #[error("{} has one photograph that can be used: none can be held out", path.display())]
     OnePhotograph { path: PathBuf },
+    /// Images of different sizes.
+    #[error("the images differ in size: {first} is {} x {}, {other} is {} x {}", first_size.0, first_size.1, other_size.0, other_size.1)]
+    Sizes { first: String, first_size: (usize, usize), other: String, other_size: (usize, usize) },
+    /// Grey images and coloured ones.
+    #[error("{grey} is grey, {colour} is coloured")]
+    MixedColours { grey: String, colour: String },
     /// More memory than a data set may have.
     #[error("the images would need {bytes} bytes of memory, more than the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },

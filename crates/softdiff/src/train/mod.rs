@@ -6,7 +6,6 @@
 
 mod error;
 mod from;
-mod held_out;
 mod live_sampler;
 mod path_table;
 mod prepare;
@@ -26,11 +25,10 @@ mod watcher;
 
 pub use error::TrainError;
 pub(crate) use from::{Cooldown, Unlike};
-pub use held_out::HeldOutLoss;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub(crate) use prepare::of_run;
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};
-pub use score::{ScoreError, Scorer, SelectionCost};
+pub use score::{HeldOutLoss, ScoreError, Scorer, SelectionCost};
 pub use spec::{Preview, RunSpec, RunStore, StartFrom};
 pub use step::{SoftStep, StepInputs, StepLoss, StepNoise, StepSpec};
 pub use stepper::{ImageFeed, Stepper};

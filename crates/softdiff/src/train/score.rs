@@ -1,7 +1,11 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
+mod held_out;
+
+pub use held_out::HeldOutLoss;
+
 use super::live_sampler::LiveSampler;
-use super::{CheckpointScore, HeldOutLoss, PreparedRun, RunSpec, TableError};
+use super::{CheckpointScore, PreparedRun, RunSpec, TableError};
 use crate::data::DataError;
 use crate::inception::{Extractor, InceptionError};
 use crate::metrics::{Distance, ImageSet, MetricError};

@@ -36,7 +36,7 @@ impl<'a> CheckpointJudge<'a> {
 }
 
 /// The judge that the recipe asks for; none without the network that FID needs.
-pub(super) fn judge<'a>(
+pub(super) fn scorer<'a>(
     prepared: &'a PreparedRun,
     device: &'a Device,
     watcher: &mut dyn Watcher,
@@ -66,7 +66,7 @@ pub(super) fn judge<'a>(
 /// A watcher that adds the score of each checkpoint to what another one measures.
 pub(super) struct Scored<'a> {
     pub watcher: &'a mut dyn Watcher,
-    pub judge: Option<CheckpointJudge<'a>>,
+    pub scorer: Option<CheckpointJudge<'a>>,
 }
 
 impl Watcher for Scored<'_> {
@@ -88,8 +88,8 @@ impl Watcher for Scored<'_> {
         weights: &Params<f32>,
     ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
         let mut values = self.watcher.evaluate(step, weights)?;
-        if let Some(judge) = &mut self.judge {
-            values.extend(judge.scores(weights)?);
+        if let Some(scorer) = &mut self.scorer {
+            values.extend(scorer.scores(weights)?);
         }
         Ok(values)
     }

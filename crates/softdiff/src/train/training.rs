@@ -1,6 +1,6 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
-use super::scored::{Scored, judge};
+use super::scored::{Scored, scorer};
 use super::{CustomParts, PrepareProgress, PreparedRun, RunStore, TrainError, Trained, Unwatched, Watcher, train};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
@@ -214,11 +214,11 @@ impl<'a> Training<'a> {
         let mut unwatched = Unwatched;
         let (prepared, watcher) = self.prepare_with(store)?;
         let watcher = watcher.unwrap_or(&mut unwatched);
-        let judge = match store {
-            Some(_) if prepared.recipe.checkpoint.keep_best > 0 => judge(&prepared, &device, watcher)?,
+        let scorer = match store {
+            Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,
             _ => None,
         };
-        let finished = train(&prepared.spec()?, store, &device, &mut Scored { watcher, judge })?;
+        let finished = train(&prepared.spec()?, store, &device, &mut Scored { watcher, scorer })?;
         Ok(Trained { prepared, finished })
     }
 

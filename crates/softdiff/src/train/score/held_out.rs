@@ -1,6 +1,7 @@
 //! The training loss on images that are not trained on, and on as many that are: where they part, the network memorises.
 
-use super::{CheckpointScore, PathTable, PreparedRun, RunSpec, ScoreError, StepLoss, StepNoise, StepSpec, TABLE_ROWS};
+use super::super::{CheckpointScore, PathTable, PreparedRun, RunSpec, StepLoss, StepNoise, StepSpec, TABLE_ROWS};
+use super::ScoreError;
 use crate::data::{Source, Split};
 use crate::recipe::Recipe;
 use softdiff_engine::device::Executor;
