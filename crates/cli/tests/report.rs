@@ -144,3 +144,52 @@ fn the_best_checkpoint_is_known_by_a_metric_of_its_images() {
     let said = text(&failed.stderr);
     assert!(failed.status.code() == Some(1) && said.contains("sliced-wasserstein"), "{said}");
 }
+
+#[test]
+fn the_held_out_loss_is_that_of_the_test_part_and_training_does_not_notice() {
+    let scratch = Scratch::new("held-out");
+    let metric = |name: &'static str| {
+        vec!["--set=checkpoint.keep_best=1", "--set=checkpoint.images=70", "--set=data.limit=128", name]
+    };
+    let events = |run: &str| -> Vec<serde_json::Value> {
+        let events = String::from_utf8(bytes(format!("{run}/events.jsonl"))).unwrap();
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let of_kind = |run: &str, kind: &str| -> Vec<serde_json::Value> {
+        events(run).into_iter().filter(|event| event["event"] == kind).collect()
+    };
+    let (run, again, other) = (scratch.path("run"), scratch.path("again"), scratch.path("other"));
+    for run in [&run, &again] {
+        done(&support::tiny(run, &metric("--set=checkpoint.metric=held-out-loss")));
+    }
+    let scores = of_kind(&run, "evaluation");
+    let named: Vec<_> = scores.iter().map(|score| (score["step"].as_u64(), score["metric"].as_str())).collect();
+    let expected = [4, 8].map(|step| [(Some(step), Some("held-out-loss")), (Some(step), Some("training-loss"))]);
+    assert_eq!(named, expected.concat());
+    assert!(scores.iter().all(|score| score["images"] == 70 && score["value"].as_f64().unwrap() > 0.0), "{scores:?}");
+    assert_ne!(scores[0]["value"], scores[1]["value"]);
+    assert_eq!(scores, of_kind(&again, "evaluation"));
+    done(&support::tiny(&other, &metric("--set=checkpoint.metric=sliced-wasserstein")));
+    assert_eq!(of_kind(&run, "step"), of_kind(&other, "step"));
+    let shown = done(&["watch", &run, "--once"]);
+    assert!(shown.contains("held-out-loss") && shown.contains("training-loss"), "{shown}");
+    done(&["report", &run]);
+    let page = String::from_utf8(bytes(format!("{run}/report.html"))).unwrap();
+    assert!(page.contains("held-out-loss") && page.contains("training-loss"));
+}
+
+#[test]
+fn the_held_out_loss_needs_a_test_part() {
+    let scratch = Scratch::new("no-test-part");
+    let images = scratch.path("images.npz");
+    done(&["data", "prepare", "embedded:fashion-mnist", "--limit", "64", "--out", &images]);
+    let source = format!("--set=data.source={images}");
+    let metric = ["--set=checkpoint.keep_best=1", "--set=checkpoint.metric=held-out-loss"];
+    let failed = softdiff(&support::tiny(&scratch.path("run"), &[&metric[..], &[&source]].concat()));
+    let said = text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(said.contains("has no test part") && said.contains("\nhint: give data with a test part"), "{said}");
+    let all = ["--set=data.split=all", "--set=checkpoint.images=4"];
+    let failed = softdiff(&support::tiny(&scratch.path("other"), &[&metric[..], &all].concat()));
+    assert!(text(&failed.stderr).contains("data.split is not \"train\""), "{}", text(&failed.stderr));
+}

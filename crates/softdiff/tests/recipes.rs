@@ -2,9 +2,11 @@
 
 use softdiff::corruption::Shape;
 use softdiff::image::Quantise;
+use softdiff::network::Network;
 use softdiff::objective::Objective;
 use softdiff::recipe::{BUILTIN, BuildError, KnotMethod, PathSection, Recipe};
 use softdiff::schedule::plan;
+use softdiff_engine::{Graph, Params};
 
 fn sets(sets: &[&str]) -> Vec<String> {
     sets.iter().map(|&set| set.to_owned()).collect()
@@ -175,11 +177,27 @@ fn sets_are_laid_over_the_file_and_empty_ones_remove() {
 fn the_recipes_of_the_paper_and_of_score_sde_truncate_samples_and_a_run_goes_on_with_either() {
     for (name, _) in BUILTIN {
         let recipe = Recipe::builtin(name, &[]).unwrap();
-        let ours = ["quickstart", "cifar10-small"].contains(name);
+        let ours = ["quickstart", "cifar10-small", "photos"].contains(name);
         assert_eq!(recipe.sample.quantise == Quantise::Round, ours, "{name}");
         let rounded = recipe.with_sets(&sets(&["sample.quantise=round"])).unwrap();
         assert!(!rounded.to_toml().contains("quantise"), "saved recipes without the key stay as they are");
     }
+}
+
+#[test]
+fn the_network_for_photographs_has_the_same_weights_for_tiles_of_any_size() {
+    let recipe = Recipe::builtin("photos", &[]).unwrap();
+    let weights = |side: usize| {
+        let network = recipe.network(Shape::new(side, side, 3)).unwrap();
+        let mut graph = Graph::new();
+        let x = graph.input("x", [1, side, side, 3]).unwrap();
+        let t = graph.input("t", [1]).unwrap();
+        network.emit(&mut graph, x, t, false).unwrap();
+        Params::<f32>::zeros(&graph)
+    };
+    let (crops, tiles) = (weights(64), weights(136));
+    assert!(crops == tiles);
+    assert!(crops.numel() < 9_900_000, "{} weights", crops.numel());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `softdiff data`: look at a data set, or make one ready for training.
 
+mod crops;
 mod inspect;
 mod prepare;
 

@@ -25,6 +25,11 @@ impl Orientation {
         read(tiff).filter(|value| (1..=8).contains(value)).map(|value| Orientation(value as u8))
     }
 
+    /// What turns an image clockwise by so many quarters.
+    pub fn of_quarters(quarters: usize) -> Orientation {
+        Orientation([1, 6, 3, 8][quarters % 4])
+    }
+
     /// The image turned upright.
     pub fn apply(self, picture: Picture) -> Picture {
         let Picture { width, height, channels, pixels } = &picture;

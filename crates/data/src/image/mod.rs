@@ -150,6 +150,11 @@ impl Picture {
         Picture { channels, pixels, ..self }
     }
 
+    /// The image turned clockwise by so many quarters.
+    pub fn turned(self, quarters: usize) -> Picture {
+        exif::Orientation::of_quarters(quarters).apply(self)
+    }
+
     /// The part of `width` x `height` pixels whose top left corner is (`left`, `top`); `None` if it does not fit.
     pub fn crop(&self, left: usize, top: usize, width: usize, height: usize) -> Option<Picture> {
         if left.checked_add(width)? > self.width || top.checked_add(height)? > self.height {
@@ -214,6 +219,16 @@ mod tests {
         assert_eq!(picture.crop(1, 0, 2, 2).unwrap().pixels, [1, 2, 4, 5]);
         assert_eq!(picture.crop(2, 0, 2, 2), None);
         assert_eq!(picture.crop(usize::MAX, 0, 2, 2), None);
+    }
+
+    #[test]
+    fn a_quarter_turns_clockwise_and_four_turn_nothing() {
+        let picture = Picture { width: 3, height: 2, channels: 1, pixels: vec![0, 1, 2, 3, 4, 5] };
+        let turned = |quarters| picture.clone().turned(quarters);
+        assert_eq!(turned(1), Picture { width: 2, height: 3, channels: 1, pixels: vec![3, 0, 4, 1, 5, 2] });
+        assert_eq!(turned(2).pixels, [5, 4, 3, 2, 1, 0]);
+        assert_eq!(turned(3), turned(1).turned(2));
+        assert_eq!(turned(4), picture);
     }
 
     #[test]

@@ -92,6 +92,15 @@ pub enum DataError {
     /// Too many files are bad.
     #[error("{} of {total} images are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
     TooManySkipped { total: usize, skipped: Vec<Skipped> },
+    /// More crops than the photographs may give.
+    #[error("{count} crops are more than {photographs} photographs give with at most {cap} of each")]
+    TooManyCrops { count: usize, photographs: usize, cap: usize },
+    /// Not even one crop of each photograph.
+    #[error("{count} crops are fewer than the {photographs} photographs")]
+    TooFewCrops { count: usize, photographs: usize },
+    /// Nothing would be left to train on.
+    #[error("{} has one photograph that can be used: none can be held out", path.display())]
+    OnePhotograph { path: PathBuf },
     /// Images of different sizes.
     #[error("the images differ in size: {first} is {} x {}, {other} is {} x {}", first_size.0, first_size.1, other_size.0, other_size.1)]
     Sizes { first: String, first_size: (usize, usize), other: String, other_size: (usize, usize) },

@@ -20,6 +20,7 @@
 mod archive_source;
 mod batch;
 mod cifar;
+mod crops;
 mod dataset;
 mod embedded;
 mod error;
@@ -36,6 +37,7 @@ mod survey;
 mod transform;
 
 pub use batch::{Batch, Batches};
+pub use crops::{CropOptions, CropPlan, PlannedPhotograph, WrittenCrops};
 pub use dataset::{Dataset, Statistics};
 pub use error::{DataError, FileError};
 pub use load::{LoadOptions, OnBad, Skipped};

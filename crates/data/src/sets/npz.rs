@@ -24,7 +24,7 @@ const TEST: ([&str; 6], [&str; 6]) = (
     ["y_test", "Y_test", "test_labels", "labels_test", "test_y", "test_label"],
 );
 /// What `prepare` adds to the arrays.
-const FACTS: &str = "dataset.json";
+pub(super) const FACTS: &str = "dataset.json";
 
 /// Whether every entry of an archive is an array.
 pub fn recognise(index: &Index) -> bool {

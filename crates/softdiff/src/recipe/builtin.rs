@@ -13,6 +13,7 @@ pub const BUILTIN: &[(&str, &str)] = builtin!(
     "quickstart",
     "cifar10-blur",
     "cifar10-small",
+    "photos",
     "celeba64-blur",
     "masking",
     "simultaneous",

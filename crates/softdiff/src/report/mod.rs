@@ -8,6 +8,7 @@ mod page;
 mod path;
 mod records;
 mod samples;
+mod scores;
 
 pub use chart::{Chart, Series};
 pub use heat_map::heat_map;

@@ -127,6 +127,7 @@ impl Records {
                 norm.svg(),
             )),
         ];
+        blocks.extend(self.scores());
         let warnings: Vec<String> = self
             .events
             .iter()

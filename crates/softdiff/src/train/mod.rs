@@ -30,7 +30,7 @@ pub use memory::TrainingMemory;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
 pub(crate) use prepare::of_run;
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};
-pub use score::{ScoreError, Scorer, SelectionCost};
+pub use score::{HeldOutLoss, ScoreError, Scorer, SelectionCost};
 pub use spec::{Preview, RunSpec, RunStore, StartFrom};
 pub use step::{SoftStep, StepInputs, StepLoss, StepNoise, StepSpec};
 pub use stepper::{ImageFeed, Stepper};

@@ -1,7 +1,12 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
+mod held_out;
+
+pub use held_out::HeldOutLoss;
+
 use super::live_sampler::LiveSampler;
-use super::{CheckpointScore, PreparedRun, RunSpec};
+use super::{CheckpointScore, PreparedRun, RunSpec, TableError};
+use crate::data::DataError;
 use crate::inception::{Extractor, InceptionError};
 use crate::metrics::{Distance, ImageSet, MetricError};
 use crate::recipe::Recipe;
@@ -31,7 +36,7 @@ pub struct SelectionCost {
     pub metric: String,
     /// Checkpoints that are scored.
     pub checkpoints: u64,
-    /// Images made for each.
+    /// Images made for each, or looked at for the held-out loss.
     pub images: usize,
     /// Evaluations of the network for each image.
     pub evaluations: usize,
@@ -49,9 +54,13 @@ impl SelectionCost {
         if checkpoint.keep_best == 0 {
             return Ok(None);
         }
-        let (metric, images) = (checkpoint.metric.clone(), checkpoint.images);
-        let (checkpoints, evaluations) =
-            (train.steps.div_ceil(checkpoint.every), recipe.sample.expected_evaluations()?);
+        let metric = checkpoint.metric.clone();
+        let checkpoints = train.steps.div_ceil(checkpoint.every);
+        let (images, evaluations) = match metric == HeldOutLoss::METRIC {
+            // As many that are trained on.
+            true => (2 * checkpoint.images, 1),
+            false => (checkpoint.images, recipe.sample.expected_evaluations()?),
+        };
         let trained = train.steps as f64 * train.batch as f64 * EVALUATIONS_OF_A_STEP;
         let of_training = checkpoints as f64 * images as f64 * evaluations as f64 / trained.max(1.0);
         Ok(Some(SelectionCost { metric, checkpoints, images, evaluations, of_training }))
@@ -87,12 +96,42 @@ pub enum ScoreError {
     /// Measuring.
     #[error("{0}")]
     Metric(#[from] MetricError),
+    /// The images that are held out.
+    #[error("{0}")]
+    Data(#[from] DataError),
+    /// All images are trained on.
+    #[error(
+        "checkpoint.metric {:?} needs images that are not trained on, and data.split is not \"train\"",
+        HeldOutLoss::METRIC
+    )]
+    NothingHeldOut,
+    /// One image that is held out.
+    #[error("the test part of the data: {file}: {reason}")]
+    HeldOut {
+        /// Which one.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The path.
+    #[error("{0}")]
+    Table(#[from] TableError),
+    /// The engine.
+    #[error("{0}")]
+    Engine(#[from] softdiff_engine::Error),
 }
 
 impl Hint for ScoreError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            ScoreError::Unknown(_) => "give \"fid\" or \"sliced-wasserstein\"".into(),
+            ScoreError::Unknown(_) => "give \"fid\", \"sliced-wasserstein\" or \"held-out-loss\"".into(),
+            ScoreError::Data(_) => {
+                "give data with a test part, such as softdiff data prepare --crops --held-out makes, or another checkpoint.metric"
+                    .into()
+            }
+            ScoreError::NothingHeldOut => "set data.split to \"train\", or give another checkpoint.metric".into(),
+            ScoreError::HeldOut { .. } => "fetch or remove the image, or give another checkpoint.metric".into(),
+            ScoreError::Table(error) => return error.hint(),
             ScoreError::NoNetwork => "name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)".into(),
             _ => return None,
         })

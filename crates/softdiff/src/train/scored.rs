@@ -1,18 +1,46 @@
 //! A watcher that scores every checkpoint by the metric of the recipe.
 
-use super::{CheckpointScore, PreparedRun, ScoreError, Scorer, SelectionCost, TrainError, Watcher};
+use super::{CheckpointScore, HeldOutLoss, PreparedRun, ScoreError, Scorer, SelectionCost, TrainError, Watcher};
 use crate::inception::{Extractor, Inception, Preset};
 use crate::run::{Event, StopRequest};
 use softdiff_engine::{Device, Hint, Params};
 use std::error::Error;
 use std::path::Path as FilePath;
 
-/// What decides which checkpoint is best; none without the network that FID needs.
+/// What decides which checkpoint is best.
+pub(super) enum CheckpointJudge<'a> {
+    /// Images made with its weights.
+    Images(Scorer<'a>),
+    /// Its loss on images that are held out.
+    HeldOut(HeldOutLoss<'a>),
+}
+
+impl<'a> CheckpointJudge<'a> {
+    fn new(
+        prepared: &'a PreparedRun,
+        device: &'a Device,
+        network: Option<Extractor>,
+    ) -> Result<CheckpointJudge<'a>, ScoreError> {
+        Ok(match prepared.recipe.checkpoint.metric == HeldOutLoss::METRIC {
+            true => CheckpointJudge::HeldOut(HeldOutLoss::new(prepared, device)?),
+            false => CheckpointJudge::Images(Scorer::new(prepared, device, network)?),
+        })
+    }
+
+    fn scores(&mut self, weights: &Params<f32>) -> Result<Vec<CheckpointScore>, ScoreError> {
+        match self {
+            CheckpointJudge::Images(scorer) => Ok(vec![scorer.score(weights)?]),
+            CheckpointJudge::HeldOut(loss) => loss.scores(weights),
+        }
+    }
+}
+
+/// The judge that the recipe asks for; none without the network that FID needs.
 pub(super) fn scorer<'a>(
     prepared: &'a PreparedRun,
     device: &'a Device,
     watcher: &mut dyn Watcher,
-) -> Result<Option<Scorer<'a>>, TrainError> {
+) -> Result<Option<CheckpointJudge<'a>>, TrainError> {
     let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
         Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
             let network = Inception::read(FilePath::new(&file)).map_err(ScoreError::from)?;
@@ -20,12 +48,12 @@ pub(super) fn scorer<'a>(
         }
         _ => None,
     };
-    match Scorer::new(prepared, device, network) {
-        Ok(scorer) => {
+    match CheckpointJudge::new(prepared, device, network) {
+        Ok(judge) => {
             if let Some(cost) = SelectionCost::of(&prepared.recipe)? {
                 watcher.note(&cost.to_string());
             }
-            Ok(Some(scorer))
+            Ok(Some(judge))
         }
         Err(error @ ScoreError::NoNetwork) => {
             watcher.note(&format!("no best checkpoint will be kept: {}", error.in_full()));
@@ -38,7 +66,7 @@ pub(super) fn scorer<'a>(
 /// A watcher that adds the score of each checkpoint to what another one measures.
 pub(super) struct Scored<'a> {
     pub watcher: &'a mut dyn Watcher,
-    pub scorer: Option<Scorer<'a>>,
+    pub scorer: Option<CheckpointJudge<'a>>,
 }
 
 impl Watcher for Scored<'_> {
@@ -61,7 +89,7 @@ impl Watcher for Scored<'_> {
     ) -> Result<Vec<CheckpointScore>, Box<dyn Error + Send + Sync>> {
         let mut values = self.watcher.evaluate(step, weights)?;
         if let Some(scorer) = &mut self.scorer {
-            values.push(scorer.score(weights)?);
+            values.extend(scorer.scores(weights)?);
         }
         Ok(values)
     }

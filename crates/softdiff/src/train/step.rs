@@ -104,6 +104,17 @@ impl StepLoss {
     }
 }
 
+impl StepLoss {
+    /// The same with a network that is told what it asks for; `training` switches dropout on.
+    pub fn of_network(g: &mut Graph, network: &dyn Network, spec: &StepSpec, training: bool) -> Result<StepLoss> {
+        StepLoss::emit(g, spec, |g, xt, t| {
+            let condition = network.condition_on_time(g, t)?;
+            let x = network.input(g, xt, |g| mask_of(g, spec, t))?;
+            network.emit(g, x, condition, training)
+        })
+    }
+}
+
 /// `x + by`.
 fn shifted(g: &mut Graph, x: Var, by: f64) -> Result<Var> {
     if by == 0.0 {
@@ -198,11 +209,7 @@ impl SoftStep {
     pub fn new(network: &dyn Network, spec: &StepSpec, training: bool, recompute: bool) -> Result<SoftStep> {
         let mut graph = Graph::new();
         graph.recompute(recompute);
-        let step = StepLoss::emit(&mut graph, spec, |g, xt, t| {
-            let condition = network.condition_on_time(g, t)?;
-            let x = network.input(g, xt, |g| mask_of(g, spec, t))?;
-            network.emit(g, x, condition, training)
-        })?;
+        let step = StepLoss::of_network(&mut graph, network, spec, training)?;
         let gradients = graph.parameter_gradients(step.loss)?;
         let StepLoss { inputs, loss, losses } = step;
         Ok(SoftStep { graph, inputs, loss, losses, gradients })

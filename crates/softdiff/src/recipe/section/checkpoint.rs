@@ -16,7 +16,7 @@ section! {
         keep_last: usize = 3, Size(1..=1_000_000), "the newest so many stay";
         keep_every: Option<u64> = None, WholeOrOff(1..=UNLIMITED), "those at multiples of so many steps stay too";
         keep_best: usize = 1, Size(0..=1), "the best by the metric stays too: 0 or 1";
-        metric: String = "fid".to_owned(), Text(), "what decides which is best: \"fid\", which needs the Inception network, or \"sliced-wasserstein\"";
+        metric: String = "fid".to_owned(), Text(), "what decides which is best: \"fid\", which needs the Inception network, \"sliced-wasserstein\", or \"held-out-loss\": the training loss on the test part of the data, with that on as many training images beside it";
         images: usize = 1000, Size(2..=1_000_000), "images to measure it on";
     }
 }
