@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 /// Most bytes that are read at once.
 const MOST: u64 = 4 << 20;
+/// Longest log that is read: some millions of events.
+const LONGEST_LOG: u64 = 1 << 30;
 /// Bytes before the place read up to, which must still be the same.
 const REMEMBERED: usize = 512;
 
@@ -50,6 +52,10 @@ impl Follower {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(self.forget()),
             Err(error) => return Err(error).doing("open", &self.path),
         };
+        let length = file.metadata().doing("read", &self.path)?.len();
+        if length > LONGEST_LOG {
+            return Err(regular_file::too_large(LONGEST_LOG)).doing("read", &self.path);
+        }
         let mut news = News::default();
         if !self.continues(&mut file).doing("read", &self.path)? {
             news = self.forget();
