@@ -5,7 +5,7 @@ use crate::diagnostics::Failure;
 use softdiff::corruption::Shape;
 use softdiff::data::{Exif, LoadOptions, Source};
 use softdiff::engine::shared_bytes::SharedBytes;
-use softdiff::image::{Format, ImageError, Picture, decode};
+use softdiff::image::{Format, ImageError, Picture, decode, is_picture_name};
 use std::path::Path;
 
 /// Images of one shape, one after the other.
@@ -40,12 +40,12 @@ pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
     }
 }
 
-/// The bytes of a file that is nothing but an image.
+/// The bytes of a file that is nothing but an image, or is named like one.
 pub fn file(path: &Path) -> Option<Vec<u8>> {
     const LARGEST: u64 = 64 << 20;
     let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() <= LARGEST);
     let bytes = if small { std::fs::read(path).ok()? } else { return None };
-    Format::recognise(&bytes).map(|_| bytes)
+    (Format::recognise(&bytes).is_some() || is_picture_name(&path.to_string_lossy())).then_some(bytes)
 }
 
 /// The failure of an image that cannot be decoded.

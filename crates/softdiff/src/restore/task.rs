@@ -245,7 +245,7 @@ impl Task {
                     _ => (blur_deviation(shape, &values, noise)?, true),
                 };
                 if !(level >= 0.0 && level.is_finite()) {
-                    let remedy = "give a number from 0 on, such as 1.5";
+                    let remedy = "give a level from 0 on, such as 1.5";
                     return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
                 }
                 let own = model.recipe.path.corruption().and_then(CorruptionSection::spec);
