@@ -234,7 +234,7 @@ mod tests {
     fn upright_pixels_are_said_to_be_upright_and_nothing_else_changes() {
         let upright = all().upright();
         assert_eq!(upright.exif, Some(exif(1)));
-        let xmp = String::from_utf8(XMP.to_vec()).unwrap().replace('6', "1").replace('8', "1");
+        let xmp = String::from_utf8(XMP.to_vec()).unwrap().replace(['6', '8'], "1");
         assert_eq!(upright.xmp, Some(xmp.into_bytes()));
         assert_eq!((upright.profile, upright.resolution), (all().profile, all().resolution));
     }
