@@ -1,6 +1,6 @@
 //! How a failure is shown: the error, its causes, a hint, and an exit code.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use softdiff::hint::{causes, explain};
 use softdiff::quote::shown;
 use softdiff::recipe::RecipeError;
@@ -18,6 +18,8 @@ pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
     hint: Option<String>,
     kind: FailureKind,
+    /// What was done all the same, for `--json`.
+    facts: serde_json::Map<String, Value>,
 }
 
 /// What the first word on standard error and the exit code say.
@@ -40,7 +42,20 @@ impl Failure {
             None => cause.is::<RecipeError>().then_some(FailureKind::Recipe),
         };
         let kind = causes(error.as_ref()).filter_map(kind).last().unwrap_or(FailureKind::Failed);
-        Failure { error, hint: None, kind }
+        Failure { error, hint: None, kind, facts: serde_json::Map::new() }
+    }
+
+    /// The same failure as that of one of several things, whose name leads the message unless it is there already.
+    pub fn of(self, name: &str) -> Self {
+        let (problem, remedy) = self.explain();
+        let error = if problem.contains(name) { problem } else { format!("{name}: {problem}") };
+        Failure { error: error.into(), hint: remedy, ..self }
+    }
+
+    /// Something that was done all the same, as a field of the object that `--json` prints.
+    pub fn fact(mut self, name: &str, value: Value) -> Self {
+        self.facts.insert(name.to_owned(), value);
+        self
     }
 
     /// The remedy, shown on its own `hint:` line.
@@ -60,9 +75,10 @@ impl Failure {
         causes.remove(0);
         if json {
             let problems = self.recipe().map(|error| &error.problems);
-            let facts = json!({
+            let mut facts = json!({
                 "error": problem, "causes": causes, "hint": remedy, "code": self.code(), "problems": problems,
             });
+            self.facts.iter().for_each(|(name, value)| facts[name] = value.clone());
             println!("{facts}");
         }
         match self.kind {
@@ -81,7 +97,7 @@ impl Failure {
     }
 
     /// What is wrong, and what to do about it.
-    fn explain(&self) -> (String, Option<String>) {
+    pub fn explain(&self) -> (String, Option<String>) {
         match &self.hint {
             Some(hint) => (self.error.to_string(), Some(hint.clone())),
             None => explain(self.error.as_ref()),

@@ -101,3 +101,17 @@ fn super_resolution_gives_the_larger_photograph() {
     assert_eq!(restored.observed.observation.shape(), Shape::new(50, 80, 1));
     assert!(restored.misfit < 2.0, "{}", restored.misfit);
 }
+
+#[test]
+fn progress_counts_the_tiles_of_all_samples() {
+    let device = Device::open("cpu").unwrap();
+    let task = Task::Deblur { kind: Some(BlurKind::Gaussian), level: Some(1.0), boundary: None, direction: None };
+    let restoration = Restoration::new(model()).task(task).noise(0.02).seeds(0..2).device(&device);
+    let observed = restoration.observe(&photograph(230, 40)).unwrap();
+    assert_eq!((restoration.tiles(&observed, &device), observed.level_estimated), (Some(2), false));
+    let each = 2 * restoration.evaluations(&observed).unwrap();
+    let mut all = Vec::new();
+    restoration.restore(observed, &mut |done, total| all.push((done, total))).unwrap();
+    assert!(all.iter().all(|&(done, total)| done <= total && total == 2 * each), "{all:?}");
+    assert!(all.is_sorted() && all.last().unwrap().0 > each, "{all:?}");
+}

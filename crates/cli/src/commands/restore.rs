@@ -1,5 +1,9 @@
 //! `softdiff restore`: what a degraded image may have been, several times.
 
+mod kernel;
+mod model;
+mod outputs;
+mod photographs;
 mod task;
 mod write;
 
@@ -10,15 +14,25 @@ use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
+use photographs::{Photographs, Quality};
 use serde_json::json;
 use softdiff::corruption::Shape;
-use softdiff::recipe::Weights;
+use softdiff::model::Model;
+use softdiff::recipe::{SampleSection, Weights};
 use softdiff::restore::{self, Restoration};
 use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
-Example: a blurred image of one's own; its blur and noise are estimated from the image
+Example: photographs of any size, with the model for photographs; blur and noise are estimated from each
+  softdiff restore photo.jpg
+  softdiff restore photo.jpg --quality best --compare --out restored.png
+  softdiff restore small.jpg --task super-resolve --factor 2
+  softdiff restore shaken.jpg --corruption motion --level 9 --angle 30
+  softdiff restore blurred.jpg --kernel kernel.png
+  softdiff restore holidays/ --task denoise --out denoised
+
+Example: a blurred image of the size of a model's; its blur and noise are estimated from the image
   softdiff restore runs/first blurred.png
   softdiff restore runs/first blurred.png --level 1.5 --noise 0.01 --seeds 0..16
   softdiff restore runs/first blurred.png --boundary zero
@@ -32,20 +46,19 @@ Example: other tasks with the same model; white pixels of the mask are to be fil
 Example: see how well it works on a clean image, degraded first
   softdiff restore runs/first embedded:fashion-mnist --index 3 --degrade --level 2
 
-The folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.";
+A photograph gives NAME-restored.png with the metadata of the original; nothing is replaced without --force. With a model of one size the folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.";
 
 /// Restore a degraded image with a trained model: deblur, denoise, inpaint, super-resolve, colourise, or undo any linear map.
 #[derive(Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLE, override_usage = "softdiff restore [OPTIONS] [MODEL] <IMAGE>...")]
 pub struct Restore {
-    /// A run's folder, one of its checkpoints, or an exported model.
-    model: PathBuf,
-    /// The image, or any data source; of the size of the model's images, smaller to super-resolve.
-    #[arg(value_name = "IMAGE")]
-    picture: PathBuf,
-    /// Which image of a data source.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    index: usize,
+    /// A model (a run's folder, one of its checkpoints, or an exported model) and the image, or any data source. Without a
+    /// model, the one for photographs, which takes images of any size, several of them, and folders.
+    #[arg(value_name = "IMAGE", required = true)]
+    arguments: Vec<PathBuf>,
+    /// Which image of a data source [default: 0].
+    #[arg(long, value_name = "N")]
+    index: Option<usize>,
     #[command(flatten)]
     task: task::TaskFlags,
     /// Degrade the image first, as the other flags say, and compare with it afterwards.
@@ -54,16 +67,19 @@ pub struct Restore {
     /// The undegraded image, to compare with.
     #[arg(long, value_name = "FILE", conflicts_with = "degrade")]
     truth: Option<PathBuf>,
-    /// Which samples: 7, 0..8, 10..=19, or a list of these.
-    #[arg(long, default_value = "0..8")]
-    seeds: Seeds,
+    /// How much work a photograph is worth [default: default].
+    #[arg(long, value_enum)]
+    quality: Option<Quality>,
+    /// Which samples: 7, 0..8, 10..=19, or a list of these [default: 0..8; of photographs as many as their --quality has].
+    #[arg(long)]
+    seeds: Option<Seeds>,
     /// Go back along the path without looking at the image again; what was seen may then change.
     #[arg(long)]
     free: bool,
     /// The sampler, if not the recipe's.
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
-    /// Steps of the whole path, if not the recipe's; entered on the way, it takes its share.
+    /// Steps of the whole path, if not the recipe's or those of --quality; entered on the way, it takes its share.
     #[arg(long)]
     steps: Option<usize>,
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
@@ -77,32 +93,85 @@ pub struct Restore {
     /// Samples at a time.
     #[arg(long)]
     batch: Option<usize>,
-    /// The folder to write to.
-    #[arg(long, default_value = "restored", value_name = "FOLDER")]
-    out: PathBuf,
+    /// The folder to write to [default: restored]; for photographs a folder or a .png file [default: NAME-restored.png].
+    #[arg(long, value_name = "FILE|FOLDER")]
+    out: Option<PathBuf>,
+    /// Write each sample of a photograph too, not only their mean.
+    #[arg(long)]
+    samples: bool,
+    /// Write where the samples of a photograph differ too.
+    #[arg(long)]
+    spread: bool,
+    /// Write a photograph before and after side by side too.
+    #[arg(long)]
+    compare: bool,
+    /// Replace files of restored photographs that exist.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     device: DeviceFlag,
 }
 
 impl Restore {
     pub fn run(self, json: bool) -> Outcome {
-        if self.out.exists() && !self.out.is_dir() {
-            let failure = Failure::new(format!("{} is a file, and the images need a folder", self.out.display()));
-            return Err(failure.hint("give another --out, such as restored"));
+        let (place, images) = model::split(&self.arguments)?;
+        let model = self.checkpoint.open(&place, self.weights)?;
+        match model.takes_any_size() {
+            true => Photographs::new(&self, &model)?.run(images, json),
+            false => self.of_one_size(&model, images, json),
         }
-        let model = self.checkpoint.open(&self.model, self.weights)?;
+    }
+
+    /// The recipe's sampler, as the flags change it.
+    fn section(&self, model: &Model) -> Result<SampleSection, Failure> {
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
-        let picture = images::one(&self.picture, self.index)?;
+        Ok(section)
+    }
+
+    /// Refuses what only photographs have.
+    fn check_for_one_size(&self, model: &Model, images: &[PathBuf]) -> Outcome {
+        let Shape { height, width, .. } = model.path.shape();
+        if images.len() > 1 {
+            let failure = Failure::new(format!("{} restores one image of {width}x{height} at a time", model.name));
+            return Err(failure.hint("give one image, or a model that takes images of any size"));
+        }
+        for (flag, given) in [
+            ("--quality", self.quality.is_some()),
+            ("--samples", self.samples),
+            ("--spread", self.spread),
+            ("--compare", self.compare),
+            ("--force", self.force),
+        ] {
+            if given {
+                let failure =
+                    Failure::new(format!("{flag} has no effect: {} makes images of {width}x{height}", model.name));
+                return Err(failure
+                    .hint("leave it out: the folder of --out gets the mean, the spread, each sample and a sheet"));
+            }
+        }
+        Ok(())
+    }
+
+    fn of_one_size(&self, model: &Model, images: &[PathBuf], json: bool) -> Outcome {
+        self.check_for_one_size(model, images)?;
+        let out = self.out.clone().unwrap_or_else(|| "restored".into());
+        if out.exists() && !out.is_dir() {
+            let failure = Failure::new(format!("{} is a file, and the images need a folder", out.display()));
+            return Err(failure.hint("give another --out, such as restored"));
+        }
+        let section = self.section(model)?;
+        let seeds = self.seeds.as_ref().map_or_else(|| (0..8).collect(), |seeds| seeds.0.clone());
+        let picture = images::one(&images[0], self.index.unwrap_or(0))?;
         let found = Shape::new(picture.height, picture.width, picture.channels);
-        let task = self.task.task(&model, found, self.degrade)?;
+        let task = self.task.task(model, found, self.degrade)?;
         let sampler = section.sampler.clone();
-        let restoration = Restoration::new(&model)
+        let restoration = Restoration::new(model)
             .task(task)
             .noise(self.task.noise)
             .sampling(section)
-            .seeds(self.seeds.0.iter().copied())
+            .seeds(seeds.iter().copied())
             .unconditioned(self.free)
             .batch(self.batch);
         let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
@@ -117,7 +186,7 @@ impl Restore {
         let restored = restoration.device(&device).restore(observed, &mut update)?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
-        let files = write::files(&self.out, &restored, truth.as_deref(), &self.seeds.0)?;
+        let files = write::files(&out, &restored, truth.as_deref(), &seeds)?;
         let scores = truth.as_deref().map(|truth| restored.scores(truth)).transpose()?;
         let (warning, steps, seen) = (restored.warning(), restored.steps, &restored.observed);
         let (start, noise) = (seen.entry.time(), seen.observation.sigma());
@@ -125,7 +194,7 @@ impl Restore {
             let facts = json!({
                 "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "task": seen.task,
                 "level": seen.level, "boundary": seen.boundary, "noise": noise, "entered_at": start, "mismatch": seen.mismatch,
-                "sampler": sampler, "steps": steps, "samples": self.seeds.0.len(), "seconds": seconds,
+                "sampler": sampler, "steps": steps, "samples": seeds.len(), "seconds": seconds,
                 "misfit": restored.misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
                 "device": device.to_string(),
             });
@@ -144,7 +213,7 @@ impl Restore {
             eprintln!("warning: {problem}");
             eprintln!("hint: {remedy}");
         }
-        eprintln!("wrote {} images to {}; sheet.png has them all", files.len(), self.out.display());
+        eprintln!("wrote {} images to {}; sheet.png has them all", files.len(), out.display());
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! Only tag 0x0112 of the first directory is looked for. EXIF data that is damaged counts as absent, as in every viewer: the
 //! pixels are still good.
 
+use super::chunks::{jpeg_segments, png_chunks, webp_chunks};
 use super::{Format, Picture};
 
 const ORIENTATION: u16 = 0x0112;
@@ -15,13 +16,7 @@ pub(super) struct Orientation(u8);
 impl Orientation {
     /// The orientation that an image file notes, if any.
     pub fn of(bytes: &[u8]) -> Option<Orientation> {
-        let tiff = match Format::recognise(bytes)? {
-            Format::Jpeg => jpeg(bytes),
-            Format::Png => png(bytes),
-            Format::WebP => webp(bytes),
-            Format::Tiff => Some(bytes),
-            Format::Bmp | Format::Pnm | Format::Gif => None,
-        }?;
+        let tiff = if Format::recognise(bytes)? == Format::Tiff { bytes } else { find(bytes)? };
         read(tiff).filter(|value| (1..=8).contains(value)).map(|value| Orientation(value as u8))
     }
 
@@ -56,8 +51,40 @@ impl Orientation {
     }
 }
 
-/// The orientation in TIFF data: a header with the byte order, then a directory of entries of 12 bytes.
+/// The EXIF data of a JPEG, PNG or WebP, which are those of a TIFF without its pixels.
+pub(super) fn find(bytes: &[u8]) -> Option<&[u8]> {
+    const LEAD: &[u8] = b"Exif\0\0";
+    match Format::recognise(bytes)? {
+        Format::Jpeg => {
+            jpeg_segments(bytes).find_map(|(marker, body)| body.strip_prefix(LEAD).filter(|_| marker == 0xE1))
+        }
+        Format::Png => png_chunks(bytes).find(|(name, _)| *name == b"eXIf").map(|(_, body)| body),
+        // Some writers begin it as in a JPEG.
+        Format::WebP => {
+            let chunk = webp_chunks(bytes).find(|(name, _)| *name == b"EXIF");
+            chunk.map(|(_, body)| body.strip_prefix(LEAD).unwrap_or(body))
+        }
+        Format::Tiff | Format::Bmp | Format::Pnm | Format::Gif => None,
+    }
+}
+
+/// Says in EXIF data that the pixels are upright, where they say something of it.
+pub(super) fn set_upright(tiff: &mut [u8]) {
+    if let Some((at, big)) = place(tiff) {
+        tiff[at..at + 2].copy_from_slice(&if big { 1u16.to_be_bytes() } else { 1u16.to_le_bytes() });
+    }
+}
+
+/// The orientation in TIFF data.
 fn read(tiff: &[u8]) -> Option<u16> {
+    let (at, big) = place(tiff)?;
+    let bytes: [u8; 2] = tiff.get(at..at + 2)?.try_into().ok()?;
+    Some(if big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+}
+
+/// Where the two bytes of the orientation are in TIFF data, and whether the first is the high one: a header with the byte
+/// order, then a directory of entries of 12 bytes.
+fn place(tiff: &[u8]) -> Option<(usize, bool)> {
     let big = match tiff.get(..4)? {
         [b'I', b'I', 42, 0] => false,
         [b'M', b'M', 0, 42] => true,
@@ -71,51 +98,5 @@ fn read(tiff: &[u8]) -> Option<u16> {
     let directory = if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) } as usize;
     let entries = usize::from(short(directory)?);
     let entry = (0..entries).map(|i| directory + 2 + 12 * i).find(|&at| short(at) == Some(ORIENTATION))?;
-    if short(entry + 2)? != SHORT { None } else { short(entry + 8) }
-}
-
-/// The APP1 segment of a JPEG, before its first scan.
-fn jpeg(bytes: &[u8]) -> Option<&[u8]> {
-    let mut at = 2;
-    loop {
-        let &[0xFF, marker, high, low] = bytes.get(at..at + 4)? else { return None };
-        if marker == 0xFF {
-            // Padding.
-            at += 1;
-            continue;
-        }
-        let body = bytes.get(at + 4..at + 2 + usize::from(u16::from_be_bytes([high, low])))?;
-        match marker {
-            0xE1 if body.starts_with(b"Exif\0\0") => return body.get(6..),
-            0xDA | 0xD9 => return None,
-            _ => at += 4 + body.len(),
-        }
-    }
-}
-
-/// The eXIf chunk of a PNG.
-fn png(bytes: &[u8]) -> Option<&[u8]> {
-    let mut at = 8;
-    loop {
-        let length = u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize;
-        let body = bytes.get(at + 8..at.checked_add(8)?.checked_add(length)?)?;
-        match bytes.get(at + 4..at + 8)? {
-            b"eXIf" => return Some(body),
-            _ => at += 12 + length,
-        }
-    }
-}
-
-/// The EXIF chunk of a WebP; some writers begin it as in a JPEG.
-fn webp(bytes: &[u8]) -> Option<&[u8]> {
-    let mut at = 12;
-    loop {
-        let length = u32::from_le_bytes(bytes.get(at + 4..at + 8)?.try_into().ok()?) as usize;
-        let body = bytes.get(at + 8..at.checked_add(8)?.checked_add(length)?)?;
-        match bytes.get(at..at + 4)? {
-            b"EXIF" => return Some(body.strip_prefix(b"Exif\0\0").unwrap_or(body)),
-            // Chunks have even lengths.
-            _ => at += 8 + length + length % 2,
-        }
-    }
+    if short(entry + 2)? != SHORT { None } else { short(entry + 8).map(|_| (entry + 8, big)) }
 }

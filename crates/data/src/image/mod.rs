@@ -13,12 +13,15 @@
 
 mod apng;
 mod bmp;
+mod chunks;
 mod error;
 mod exif;
 mod film;
 mod gif;
 pub mod grid;
 mod jpeg;
+mod metadata;
+mod photograph;
 pub mod png;
 mod png_decode;
 mod pnm;
@@ -28,6 +31,8 @@ mod webp;
 
 pub use error::ImageError;
 pub use film::{Film, FilmFormat, Frame};
+pub use metadata::Metadata;
+pub use photograph::PhotographFile;
 pub use softdiff_engine::pixels::{PixelValue, Quantise, from_unit, to_unit};
 
 /// The longest side of an image.
@@ -122,6 +127,11 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
 
 /// Decodes an image of any known format, with its pixels where the file has them.
 pub fn decode_as_stored(bytes: &[u8]) -> Result<Picture, ImageError> {
+    decode_samples(bytes).map(over_white)
+}
+
+/// The same with the opacity as a second or fourth channel, where there is transparency.
+fn decode_samples(bytes: &[u8]) -> Result<Picture, ImageError> {
     match Format::recognise(bytes) {
         Some(Format::Png) => png_decode::decode(bytes),
         Some(Format::Jpeg) => jpeg::decode(bytes),
@@ -173,10 +183,20 @@ fn luma([red, green, blue]: [u8; 3]) -> u8 {
     ((u32::from(red) * 19_595 + u32::from(green) * 38_470 + u32::from(blue) * 7_471 + 0x8000) >> 16) as u8
 }
 
-/// A colour of opacity `alpha` over white.
-fn over_white(sample: u8, alpha: u8) -> u8 {
-    let alpha = u32::from(alpha);
-    ((u32::from(sample) * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+/// An image of 1 to 4 channels, the second or fourth of which is the opacity, over white.
+fn over_white(image: Picture) -> Picture {
+    let colours = match image.channels {
+        2 => 1,
+        4 => 3,
+        _ => return image,
+    };
+    let visible = |pixel: &[u8], channel: usize| {
+        let alpha = u32::from(pixel[colours]);
+        ((u32::from(pixel[channel]) * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+    };
+    let all = image.pixels.chunks_exact(colours + 1);
+    let pixels = all.flat_map(|pixel| (0..colours).map(move |channel| visible(pixel, channel))).collect();
+    Picture { channels: colours, pixels, ..image }
 }
 
 /// Refuses sizes beyond the limits, before anything is allocated; gives the bytes of the decoded picture. `stored_bits` is

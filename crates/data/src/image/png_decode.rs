@@ -1,12 +1,12 @@
 //! PNG files, decoded by the `png` crate within our limits.
 
-use super::{ImageError, MAX_ALLOCATION, Picture, check_size, over_white};
+use super::{ImageError, MAX_ALLOCATION, Picture, check_size};
 use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
 use std::io::Cursor;
 
 const FORMAT: &str = "PNG";
 
-/// Decodes to grey or RGB; transparency is laid over white. Of an animation, the default image.
+/// Decodes to grey or RGB, with a channel of opacity where there is transparency. Of an animation, the default image.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_ALLOCATION as usize });
     // Palettes and small depths to 8 bits, tRNS to alpha; of 16 bits the high byte, as libpng does for Pillow.
@@ -21,22 +21,9 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
     let mut pixels = vec![0; samples];
     reader.next_frame(&mut pixels).map_err(explain)?;
-    let (channels, pixels) = match colour {
-        ColorType::Grayscale => (1, pixels),
-        ColorType::Rgb => (3, pixels),
-        ColorType::GrayscaleAlpha => {
-            (1, pixels.as_chunks().0.iter().map(|&[grey, alpha]| over_white(grey, alpha)).collect())
-        }
-        ColorType::Rgba => {
-            let pixels = pixels.as_chunks().0.iter();
-            (
-                3,
-                pixels
-                    .flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|s| over_white(s, alpha)))
-                    .collect(),
-            )
-        }
+    let channels = match colour {
         ColorType::Indexed => return Err(damaged("a palette image without its palette")),
+        colour => colour.samples(),
     };
     if pixels.len() != width * height * channels {
         return Err(damaged("rows of unequal length"));

@@ -1,6 +1,6 @@
 //! TIFF files, decoded by the `tiff` crate within our limits: the first picture, uncompressed, LZW, Deflate or PackBits.
 
-use super::{ImageError, MAX_ALLOCATION, Picture, check_size, over_white};
+use super::{ImageError, MAX_ALLOCATION, Picture, check_size};
 use std::borrow::Cow;
 use std::io::{Cursor, ErrorKind};
 use tiff::decoder::{BufferLayoutPreference, Decoder, DecodingResult, Limits};
@@ -8,7 +8,7 @@ use tiff::{ColorType, TiffError};
 
 const FORMAT: &str = "TIFF";
 
-/// Decodes to grey or RGB; of 16 bits the high byte, as in a PNG. Transparency is laid over white.
+/// Decodes to grey or RGB, with a channel of opacity where there is transparency; of 16 bits the high byte, as in a PNG.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut limits = Limits::default();
     limits.decoding_buffer_size = MAX_ALLOCATION as usize;
@@ -36,11 +36,8 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
         }
         ColorType::Gray(_) => (1, pixels),
         ColorType::RGB(_) => (3, pixels),
-        ColorType::GrayA(_) => (1, pixels.as_chunks().0.iter().map(|&[grey, alpha]| over_white(grey, alpha)).collect()),
-        ColorType::RGBA(_) => {
-            let rgba = pixels.as_chunks().0.iter();
-            (3, rgba.flat_map(|&[r, g, b, alpha]| [r, g, b].map(|sample| over_white(sample, alpha))).collect())
-        }
+        ColorType::GrayA(_) => (2, pixels),
+        ColorType::RGBA(_) => (4, pixels),
         _ => return Err(unsupported("a colour space other than grey and RGB")),
     };
     let (width, height) = (width as usize, height as usize);
@@ -48,6 +45,13 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
         return Err(damaged("rows of unequal length"));
     }
     Ok(Picture { width, height, channels, pixels })
+}
+
+/// Whether a file has samples of 16 bits.
+pub fn is_16_bit(bytes: &[u8]) -> bool {
+    Decoder::new(Cursor::new(bytes))
+        .and_then(|mut decoder| decoder.colortype())
+        .is_ok_and(|colour| colour.bit_depth() == 16)
 }
 
 /// Samples of 1, 2 or 4 bits, whose rows begin at whole bytes, as a byte each.

@@ -1,12 +1,12 @@
 //! WebP files, decoded by the `image-webp` crate within our limits.
 
-use super::{ImageError, MAX_ALLOCATION, Picture, check_size, over_white};
+use super::{ImageError, MAX_ALLOCATION, Picture, check_size};
 use image_webp::{DecodingError, WebPDecoder};
 use std::io::Cursor;
 
 const FORMAT: &str = "WebP";
 
-/// Decodes to RGB; transparency is laid over white. Of an animation, the first image.
+/// Decodes to RGB, with a fourth channel of opacity where there is transparency. Of an animation, the first image.
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
     let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(explain)?;
     decoder.set_memory_limit(MAX_ALLOCATION as usize);
@@ -18,11 +18,8 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageError> {
         .ok_or(ImageError::Damaged { format: FORMAT, reason: "a size that overflows".into() })?;
     let mut pixels = vec![0; samples];
     decoder.read_image(&mut pixels).map_err(explain)?;
-    if decoder.has_alpha() {
-        let rgba = pixels.as_chunks().0.iter();
-        pixels = rgba.flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|s| over_white(s, alpha))).collect();
-    }
-    Ok(Picture { width: width as usize, height: height as usize, channels: 3, pixels })
+    let channels = if decoder.has_alpha() { 4 } else { 3 };
+    Ok(Picture { width: width as usize, height: height as usize, channels, pixels })
 }
 
 fn explain(error: DecodingError) -> ImageError {

@@ -71,7 +71,9 @@ impl Kernel {
 
     /// Whether it is the same upside down and in a mirror.
     fn is_even(&self) -> bool {
-        let at = |y: i64, x: i64| self.taps.iter().find(|tap| (tap.0, tap.1) == (y, x)).map_or(0.0, |tap| tap.2);
+        // The taps are in the order of their places.
+        let place = |y: i64, x: i64| self.taps.binary_search_by_key(&(y, x), |tap| (tap.0, tap.1));
+        let at = |y: i64, x: i64| place(y, x).map_or(0.0, |index| self.taps[index].2);
         let largest = self.taps.iter().fold(0.0, |largest: f64, tap| largest.max(tap.2.abs()));
         self.taps.iter().all(|&(y, x, w)| {
             let same = |other: f64| (w - other).abs() <= 1e-12 * largest;

@@ -221,6 +221,12 @@ impl Model {
         Model::open_at(place, weights, CheckpointChoice::Usual)
     }
 
+    /// Whether something that looks like a model is there, whole or not: a run, one of its checkpoints, or a file of weights.
+    pub fn is_at(place: &FilePath) -> bool {
+        let is_weights = place.extension().is_some_and(|ending| ending == "safetensors") && place.is_file();
+        is_weights || (place.is_dir() && RunFolder::new(&find_run(place).0).config().is_file())
+    }
+
     /// The same with a choice among the checkpoints of a run.
     pub fn open_at(place: &FilePath, weights: Option<Weights>, choice: CheckpointChoice) -> Result<Model, ModelError> {
         let asked = !matches!(choice, CheckpointChoice::Usual | CheckpointChoice::Last);

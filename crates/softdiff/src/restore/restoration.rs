@@ -135,7 +135,8 @@ impl<'a> Restoration<'a> {
         self.restore(self.observe(image)?, &mut |_, _| {})
     }
 
-    /// Restores what was observed; `progress` takes the samples done and their number.
+    /// Restores what was observed; `progress` takes what is done and all there is to do: tiles of a photograph that is computed
+    /// in tiles ([`Restoration::tiles`]), else samples.
     pub fn restore(&self, observed: Observed, progress: &mut dyn FnMut(usize, usize)) -> Result<Restored> {
         let device = match &self.device {
             Some(device) => device.clone(),
@@ -144,12 +145,25 @@ impl<'a> Restoration<'a> {
         let precision = self.model.recipe.train.precision;
         if observed.path.shape() != self.model.path.shape() {
             let shape = observed.path.shape();
-            let mut denoiser = self.model.tiled_denoiser(&device, shape, TileSize::on(&device), precision)?;
-            return self.restore_with(&mut denoiser, 1, observed, progress);
+            let size = TileSize::on(&device);
+            let total = size.tiles(shape) * self.evaluations(&observed)? * self.seeds.len();
+            let mut done = 0;
+            let mut count = |tiles: usize| {
+                done += tiles;
+                progress(done.min(total), total);
+            };
+            let denoiser = self.model.tiled_denoiser(&device, shape, size, precision)?;
+            return self.restore_with(&mut denoiser.reporting(&mut count), 1, observed, &mut |_, _| {});
         }
         let batch = self.batch.unwrap_or(batch_size::RESTORATION.on(&device)).clamp(1, self.seeds.len().max(1));
         let mut denoiser = self.model.denoiser(&device, batch, precision)?;
         self.restore_with(&mut denoiser, batch, observed, progress)
+    }
+
+    /// In how many tiles a photograph is computed on a device; none where the model takes it whole, as it takes its own images.
+    pub fn tiles(&self, observed: &Observed, device: &Device) -> Option<usize> {
+        let shape = observed.path.shape();
+        (shape != self.model.path.shape()).then(|| TileSize::on(device).tiles(shape))
     }
 
     /// The same with a denoiser of the caller's, which takes `batch` images at a time.

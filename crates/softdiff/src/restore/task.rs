@@ -14,6 +14,8 @@ use std::sync::Arc;
 const USUAL_NOISE: f64 = 0.1;
 /// How many times smaller an image is made to be super-resolved again.
 const USUAL_FACTOR: usize = 4;
+/// The widest blur in pixels; kernels of more take minutes.
+const LARGEST_BLUR: f64 = 100.0;
 
 /// What to undo.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,14 +53,21 @@ pub enum Task {
 }
 
 /// A blur, or any linear map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum BlurKind {
     /// Gaussian.
     Gaussian,
     /// Heat dissipation.
     Heat,
-    /// Motion.
+    /// Motion along the task's direction.
     Motion,
+    /// Motion at an angle in degrees from the horizontal, counterclockwise.
+    Shaken {
+        /// From -180 to 180.
+        angle: f64,
+    },
+    /// A kernel that is known.
+    Kernel(Kernel),
     /// A lens out of focus: the mean over a disc, whose radius is the level.
     Disc,
     /// The map in a `.json` or `.safetensors` file.
@@ -76,6 +85,8 @@ pub struct Observed {
     pub path: Arc<Path>,
     /// The level of the blur or of the path's corruption.
     pub level: Option<f64>,
+    /// Whether the level was estimated from the image.
+    pub level_estimated: bool,
     /// What a blur saw beyond the border.
     pub boundary: Option<Boundary>,
     /// The image before it was degraded here.
@@ -93,6 +104,7 @@ struct Degradation {
     name: &'static str,
     observation: Observation,
     level: Option<f64>,
+    level_estimated: bool,
     boundary: Option<Boundary>,
     noise_estimated: bool,
 }
@@ -151,8 +163,19 @@ impl Task {
                 (found.entry(), found.mismatch)
             }
         };
-        let Degradation { name, observation, level, boundary, noise_estimated } = seen;
-        Ok(Observed { task: name, observation, path, level, boundary, truth, noise_estimated, entry, mismatch })
+        let Degradation { name, observation, level, level_estimated, boundary, noise_estimated } = seen;
+        Ok(Observed {
+            task: name,
+            observation,
+            path,
+            level,
+            level_estimated,
+            boundary,
+            truth,
+            noise_estimated,
+            entry,
+            mismatch,
+        })
     }
 
     /// The observation of an image that is degraded, or (`degraded_here`) whose values are to be replaced by a degraded one's.
@@ -172,6 +195,7 @@ impl Task {
             name,
             observation,
             level: None,
+            level_estimated: false,
             boundary: None,
             noise_estimated: noise.is_none(),
         };
@@ -211,18 +235,24 @@ impl Task {
             Task::Deblur { kind, level, boundary, direction } => {
                 let values = full_size()?;
                 let noise = estimated(&values)?;
-                let level = match (*level, kind) {
-                    (Some(level), _) => level,
-                    (None, Some(BlurKind::Custom(_))) => 1.0,
-                    (None, Some(BlurKind::Motion | BlurKind::Disc)) => return Err(RestoreError::NoMotion),
+                let (level, level_estimated) = match (*level, kind) {
+                    (Some(level), _) => (level, false),
+                    (None, Some(BlurKind::Custom(_) | BlurKind::Kernel(_))) => (1.0, false),
+                    (None, Some(BlurKind::Motion | BlurKind::Shaken { .. } | BlurKind::Disc)) => {
+                        return Err(RestoreError::NoMotion);
+                    }
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
-                    _ => blur_deviation(shape, &values, noise)?,
+                    _ => (blur_deviation(shape, &values, noise)?, true),
                 };
                 if !(level >= 0.0 && level.is_finite()) {
                     let remedy = "give a level from 0 on, such as 1.5";
                     return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
                 }
                 let own = model.recipe.path.corruption().and_then(CorruptionSection::spec);
+                if level > LARGEST_BLUR && !matches!(kind, Some(BlurKind::Custom(_))) {
+                    let remedy = "give pixels from 0 to 100";
+                    return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
+                }
                 let (map, boundary) = match kernel(kind.as_ref(), own, level, *direction) {
                     Some(kernel) => {
                         let boundary = boundary.unwrap_or(Boundary::Reflect);
@@ -235,7 +265,8 @@ impl Task {
                 };
                 let name = if matches!(kind, Some(BlurKind::Custom(_))) { "undo a map" } else { "deblur" };
                 let observation = Observation::new(shape, map, noise, values)?;
-                Ok(Degradation { boundary, level: Some(level), ..plain(name, observation) })
+                let level = (!matches!(kind, Some(BlurKind::Kernel(_)))).then_some(level);
+                Ok(Degradation { boundary, level, level_estimated, ..plain(name, observation) })
             }
         }
     }
@@ -263,6 +294,8 @@ fn kernel(
         Some(BlurKind::Disc) => Some(Kernel::disc(level)),
         Some(BlurKind::Gaussian) => Some(Kernel::gaussian(level)),
         Some(BlurKind::Motion) => Some(Kernel::motion(level, angle)),
+        Some(BlurKind::Shaken { angle }) => Some(Kernel::motion(level, *angle)),
+        Some(BlurKind::Kernel(kernel)) => Some(kernel.clone()),
         Some(BlurKind::Heat | BlurKind::Custom(_)) => None,
         None => own.is_none().then(|| Kernel::gaussian(level)),
     }
@@ -284,9 +317,9 @@ fn corruption(
         |own: Option<Boundary>| boundary.unwrap_or(own.filter(|_| degraded_here).unwrap_or(Boundary::Reflect));
     let named = |name: &str| Ok::<_, RestoreError>(CorruptionSpec::named(name)?.with_boundary(boundary(None)));
     let spec = match (kind, own) {
-        (Some(BlurKind::Gaussian | BlurKind::Disc), _) => named("blur")?,
+        (Some(BlurKind::Gaussian | BlurKind::Disc | BlurKind::Kernel(_)), _) => named("blur")?,
         (Some(BlurKind::Heat), _) => named("heat")?,
-        (Some(BlurKind::Motion), _) => named("motion")?,
+        (Some(BlurKind::Motion | BlurKind::Shaken { .. }), _) => named("motion")?,
         (Some(BlurKind::Custom(map)), _) => {
             named("custom")?.with("map", ParameterValue::File(map.to_string_lossy().into_owned()))
         }

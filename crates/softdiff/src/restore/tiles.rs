@@ -23,6 +23,11 @@ impl TileSize {
     pub fn on(device: &Device) -> TileSize {
         if device.is_gpu() { TileSize { side: 256, batch: 8 } } else { TileSize { side: 192, batch: 1 } }
     }
+
+    /// How many tiles cover a photograph.
+    pub fn tiles(self, photograph: Shape) -> usize {
+        TileGrid::new(photograph, self.side).places().count()
+    }
 }
 
 /// Pixels by which neighbouring tiles overlap.
@@ -107,21 +112,28 @@ fn mirrored(place: usize, length: usize) -> usize {
 }
 
 /// Denoises photographs of one size by tiles. What it needs beside a photograph is a batch of tiles, however many there are.
-pub struct TiledDenoiser<D> {
+pub struct TiledDenoiser<'a, D> {
     inner: D,
     grid: TileGrid,
     batch: usize,
+    progress: Option<&'a mut dyn FnMut(usize)>,
 }
 
-impl<D: Denoiser> TiledDenoiser<D> {
+impl<'a, D: Denoiser> TiledDenoiser<'a, D> {
     /// Denoises tiles by the denoiser that `make` gives for their shape.
     pub fn new<E>(
         photograph: Shape,
         size: TileSize,
         make: impl FnOnce(Shape) -> Result<D, E>,
-    ) -> Result<TiledDenoiser<D>, E> {
+    ) -> Result<TiledDenoiser<'a, D>, E> {
         let grid = TileGrid::new(photograph, size.side);
-        Ok(TiledDenoiser { inner: make(grid.tile)?, grid, batch: size.batch.max(1) })
+        Ok(TiledDenoiser { inner: make(grid.tile)?, grid, batch: size.batch.max(1), progress: None })
+    }
+
+    /// Calls `progress` after each batch of tiles, with their number.
+    pub fn reporting(mut self, progress: &'a mut dyn FnMut(usize)) -> Self {
+        self.progress = Some(progress);
+        self
     }
 
     fn photograph(&mut self, xt: &[f64], t: f64) -> sampler::Result<Vec<f64>> {
@@ -135,6 +147,9 @@ impl<D: Denoiser> TiledDenoiser<D> {
             for (tile, &place) in predicted.chunks_exact(self.grid.tile.len()).zip(part) {
                 self.grid.add(tile, place, &mut sum, &mut weights);
             }
+            if let Some(progress) = &mut self.progress {
+                progress(part.len());
+            }
         }
         for (pixel, weight) in sum.chunks_exact_mut(self.grid.photograph.channels).zip(&weights) {
             pixel.iter_mut().for_each(|value| *value /= weight);
@@ -143,7 +158,7 @@ impl<D: Denoiser> TiledDenoiser<D> {
     }
 }
 
-impl<D: Denoiser> Denoiser for TiledDenoiser<D> {
+impl<D: Denoiser> Denoiser for TiledDenoiser<'_, D> {
     fn x0_hat(&mut self, xt: &[f64], t: f64) -> sampler::Result<Vec<f64>> {
         let size = self.grid.photograph.len();
         if xt.is_empty() || !xt.len().is_multiple_of(size) {
@@ -172,13 +187,13 @@ impl Model {
     }
 
     /// Its network on a device, for photographs of `shape`.
-    pub fn tiled_denoiser(
+    pub fn tiled_denoiser<'a>(
         &self,
         device: &Device,
         shape: Shape,
         size: TileSize,
         precision: Precision,
-    ) -> Result<TiledDenoiser<NetworkDenoiser>, RestoreError> {
+    ) -> Result<TiledDenoiser<'a, NetworkDenoiser>, RestoreError> {
         TiledDenoiser::new(shape, size, |tile| {
             let (network, path) = (self.recipe.network(tile)?, Arc::new(self.recipe.path(tile, None)?));
             let predictor = Predictor { network: &network, path, ..self.predictor() };

@@ -1,9 +1,11 @@
 //! What happened to an image, as it is typed.
 
+use super::kernel;
 use crate::commands::images;
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::{Boundary, Direction, Shape};
+use softdiff::image::MAX_SIDE;
 use softdiff::model::Model;
 use softdiff::recipe::CorruptionSection;
 use softdiff::restore::{self, BlurKind, RestoreError, Task};
@@ -16,7 +18,7 @@ pub struct TaskFlags {
     #[arg(long, value_enum)]
     task: Option<TaskName>,
     /// Enter the model's path at this time, from 0 to 1: the image is corrupted as the path is there.
-    #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "boundary", "vertical", "map", "mask", "factor"])]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "boundary", "vertical", "angle", "kernel", "map", "mask", "factor"])]
     time: Option<f64>,
     /// The corruption to undo, if not the model's own.
     #[arg(long, value_enum)]
@@ -30,13 +32,19 @@ pub struct TaskFlags {
     /// Whether motion runs down the image, not across.
     #[arg(long)]
     vertical: bool,
+    /// Direction of motion in degrees from the horizontal, counterclockwise.
+    #[arg(long, value_name = "DEGREES", allow_negative_numbers = true, conflicts_with = "vertical")]
+    angle: Option<f64>,
+    /// The kernel of the blur, what a point of light became: a .png image, or a .npy or .json file with rows that sum to 1.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["corruption", "level", "map"])]
+    kernel: Option<PathBuf>,
     /// A .json or .safetensors file with the map of --corruption custom.
     #[arg(long, value_name = "FILE", required_if_eq("corruption", "custom"))]
     map: Option<PathBuf>,
     /// An image whose white pixels are missing and to be filled in.
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
-    /// How many times smaller --degrade makes the image to super-resolve; 4 if not given.
+    /// How many times larger a photograph is made to super-resolve, and how many times smaller --degrade makes it; 4 if not given.
     #[arg(long, value_name = "N")]
     factor: Option<usize>,
     /// Deviation of the noise in the image, for values from 0 to 1; estimated from the image where it can be.
@@ -100,7 +108,14 @@ impl TaskFlags {
         let shape = if model.takes_any_size() { Shape { channels: own.channels, ..found } } else { own };
         let known = match &self.mask {
             Some(file) => {
-                let mask = restore::fitted(&images::one(file, 0)?, Shape { channels: 1, ..shape })?;
+                let mask = images::one(file, 0)?;
+                if (mask.height, mask.width) != (shape.height, shape.width) {
+                    let (name, size) = (file.display(), format!("{}x{}", shape.width, shape.height));
+                    let failure =
+                        Failure::new(format!("{name} has {}x{} pixels, the image {size}", mask.width, mask.height));
+                    return Err(failure.hint(format!("give a mask of {size}")));
+                }
+                let mask = restore::fitted(&mask, Shape { channels: 1, ..shape })?;
                 Some(restore::known_pixels(&mask, &file.display().to_string())?)
             }
             None => None,
@@ -112,24 +127,28 @@ impl TaskFlags {
             (Some(CorruptionName::Pixelation), _) => TaskName::SuperResolve,
             (Some(CorruptionName::Decolourisation), _) => TaskName::Colourise,
             (Some(_), _) => TaskName::Deblur,
+            (None, _) if self.kernel.is_some() => TaskName::Deblur,
             (None, _) if self.mask.is_some() => TaskName::Inpaint,
             (None, Task::SuperResolve { .. }) => TaskName::SuperResolve,
             (None, Task::Colourise) => TaskName::Colourise,
             (None, _) => TaskName::Deblur,
         });
-        self.check(name, model.recipe.path.corruption(), degrade)?;
+        let any_size = model.takes_any_size();
+        self.check(name, model.recipe.path.corruption(), degrade || any_size)?;
+        if let (true, Some(factor @ (0 | 1 | 5..))) = (any_size, self.factor) {
+            let failure = Failure::new(format!("--factor is {factor}"));
+            return Err(failure.hint("photographs are super-resolved 2, 3 or 4 times"));
+        }
+        let larger = found.height.max(found.width) * self.factor.unwrap_or(4);
+        if any_size && !degrade && name == TaskName::SuperResolve && larger > MAX_SIDE {
+            let failure = Failure::new(format!("the larger image would have a side of {larger} pixels"));
+            return Err(
+                failure.hint(format!("give a smaller --factor, or a part of the image: {MAX_SIDE} is the limit"))
+            );
+        }
         Ok(match (name, known) {
             (TaskName::Deblur, _) => Task::Deblur {
-                kind: self.corruption.and_then(|name| match name {
-                    CorruptionName::Heat => Some(BlurKind::Heat),
-                    CorruptionName::Motion => Some(BlurKind::Motion),
-                    CorruptionName::Defocus => Some(BlurKind::Disc),
-                    CorruptionName::Custom => {
-                        Some(BlurKind::Custom(self.map.clone().expect("required with --corruption custom")))
-                    }
-                    CorruptionName::Blur => Some(BlurKind::Gaussian),
-                    CorruptionName::Pixelation | CorruptionName::Decolourisation => None,
-                }),
+                kind: self.blur()?,
                 level: self.level,
                 boundary: self.boundary.map(Boundary::from),
                 direction: self.vertical.then_some(Direction::Vertical),
@@ -142,8 +161,25 @@ impl TaskFlags {
         })
     }
 
-    /// Refuses a flag that would change nothing; `own` is the model's corruption.
-    fn check(&self, task: TaskName, own: Option<&CorruptionSection>, degrade: bool) -> Result<(), Failure> {
+    /// Which blur, if it was said.
+    fn blur(&self) -> Result<Option<BlurKind>, Failure> {
+        if let Some(file) = &self.kernel {
+            return Ok(Some(BlurKind::Kernel(kernel::read(file)?)));
+        }
+        Ok(self.corruption.and_then(|name| match name {
+            CorruptionName::Blur => Some(BlurKind::Gaussian),
+            CorruptionName::Heat => Some(BlurKind::Heat),
+            CorruptionName::Motion => Some(self.angle.map_or(BlurKind::Motion, |angle| BlurKind::Shaken { angle })),
+            CorruptionName::Defocus => Some(BlurKind::Disc),
+            CorruptionName::Custom => {
+                Some(BlurKind::Custom(self.map.clone().expect("required with --corruption custom")))
+            }
+            CorruptionName::Pixelation | CorruptionName::Decolourisation => None,
+        }))
+    }
+
+    /// Refuses a flag that would change nothing; `own` is the model's corruption. `scaled`: a factor says something.
+    fn check(&self, task: TaskName, own: Option<&CorruptionSection>, scaled: bool) -> Result<(), Failure> {
         let deblur = task == TaskName::Deblur;
         let fits = match self.corruption {
             None => true,
@@ -160,14 +196,19 @@ impl TaskFlags {
             Some(CorruptionName::Heat) => self.boundary == Some(BoundaryName::Reflect),
             _ => deblur,
         };
+        if let Some(angle) = self.angle.filter(|angle| !(-360.0..=360.0).contains(angle)) {
+            return Err(Failure::new(format!("--angle is {angle}")).hint("give degrees from -360 to 360"));
+        }
         for (flag, given, used) in [
             ("--corruption", self.corruption.is_some(), fits),
             ("--level", self.level.is_some(), deblur),
             ("--boundary", self.boundary.is_some(), edged),
             ("--vertical", self.vertical, deblur && moves),
+            ("--angle", self.angle.is_some(), deblur && self.corruption == Some(CorruptionName::Motion)),
+            ("--kernel", self.kernel.is_some(), deblur),
             ("--map", self.map.is_some(), self.corruption == Some(CorruptionName::Custom)),
             ("--mask", self.mask.is_some(), task == TaskName::Inpaint),
-            ("--factor", self.factor.is_some(), degrade && task == TaskName::SuperResolve),
+            ("--factor", self.factor.is_some(), scaled && task == TaskName::SuperResolve),
         ] {
             if given && !used {
                 let failure = Failure::new(format!("{flag} has no effect on this task and corruption"));

@@ -1,0 +1,70 @@
+//! The files that restored photographs are written to, known before anything is computed.
+
+use super::model::pictures_in;
+use crate::diagnostics::{Failure, Outcome};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// A photograph and where its restoration goes.
+pub struct PhotographFiles {
+    /// The image, or a data source.
+    pub image: PathBuf,
+    /// Where the restored image goes.
+    pub restored: PathBuf,
+}
+
+impl PhotographFiles {
+    /// All photographs that were named, those of folders too unless one is chosen by its index.
+    pub fn all(arguments: &[PathBuf], index: Option<usize>, out: Option<&Path>) -> Result<Vec<Self>, Failure> {
+        let mut images = Vec::new();
+        for argument in arguments {
+            match pictures_in(argument) {
+                pictures if !pictures.is_empty() && index.is_none() => images.extend(pictures),
+                _ => images.push(argument.clone()),
+            }
+        }
+        let file = out.filter(|out| out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png")));
+        if let Some(file) = file.filter(|file| images.len() > 1 || file.is_dir()) {
+            let failure =
+                Failure::new(format!("{} is one file, and there are {} images", file.display(), images.len()));
+            return Err(failure.hint("give --out a folder"));
+        }
+        if let Some(out) = out.filter(|out| file.is_none() && out.exists() && !out.is_dir()) {
+            let failure = Failure::new(format!("{} is a file, and neither a PNG nor a folder", out.display()));
+            return Err(failure.hint("give --out a name that ends in .png, or a folder"));
+        }
+        let name = |image: &Path| {
+            let stem = image.file_stem().unwrap_or(image.as_os_str()).to_string_lossy();
+            let stem = stem.rsplit(':').next().unwrap_or_default();
+            format!("{stem}{}-restored.png", index.map_or(String::new(), |index| format!("-{index}")))
+        };
+        let restored = |image: &Path| match (file, out) {
+            (Some(file), _) => file.to_owned(),
+            (None, Some(folder)) => folder.join(name(image)),
+            (None, None) => name(image).into(),
+        };
+        Ok(images.into_iter().map(|image| PhotographFiles { restored: restored(&image), image }).collect())
+    }
+
+    /// A file that goes with the restored image.
+    pub fn with(&self, what: &str) -> PathBuf {
+        let stem = self.restored.file_stem().unwrap_or_default().to_string_lossy();
+        self.restored.with_file_name(format!("{stem}-{what}.png"))
+    }
+
+    /// Refuses files that are there already, unless they are to be replaced, and those that would replace each other.
+    pub fn check(files: &[PathBuf], force: bool) -> Outcome {
+        let mut seen = HashSet::new();
+        for file in files {
+            if !seen.insert(file) {
+                let failure = Failure::new(format!("two images would be written to {}", file.display()));
+                return Err(failure.hint("rename one, or restore them into folders of their own with --out"));
+            }
+            if !force && file.symlink_metadata().is_ok() {
+                let failure = Failure::new(format!("{} exists already", file.display()));
+                return Err(failure.hint("choose another --out, or add --force to replace it"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! Photographs of any size: one restored file for each, and more on request.
+
+use super::outputs::PhotographFiles;
+use super::{Restore, write};
+use crate::atomic_file::save;
+use crate::commands::images;
+use crate::diagnostics::{Failure, Outcome};
+use crate::progress::Progress;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use softdiff::Device;
+use softdiff::corruption::Shape;
+use softdiff::image::{Metadata, PhotographFile, Picture, from_unit, grid};
+use softdiff::model::Model;
+use softdiff::restore::{Observed, Restoration, fitted};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How much work a photograph is worth.
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+pub enum Quality {
+    /// One sample in 8 steps.
+    Fast,
+    /// One sample in 15 steps.
+    #[default]
+    Default,
+    /// The mean of 4 samples in 30 steps.
+    Best,
+}
+
+impl Quality {
+    /// Samples and steps.
+    fn work(self) -> (u64, usize) {
+        match self {
+            Quality::Fast => (1, 8),
+            Quality::Default => (1, 15),
+            Quality::Best => (4, 30),
+        }
+    }
+}
+
+/// Restores photographs with one model.
+pub struct Photographs<'a> {
+    restore: &'a Restore,
+    model: &'a Model,
+    seeds: Vec<u64>,
+    steps: usize,
+}
+
+impl<'a> Photographs<'a> {
+    pub fn new(restore: &'a Restore, model: &'a Model) -> Result<Photographs<'a>, Failure> {
+        let (samples, steps) = restore.quality.unwrap_or_default().work();
+        let seeds = restore.seeds.as_ref().map_or_else(|| (0..samples).collect(), |seeds| seeds.0.clone());
+        if restore.spread && seeds.len() < 2 {
+            let failure = Failure::new("one sample has no spread");
+            return Err(failure.hint("give several, such as --seeds 0..4, or --quality best"));
+        }
+        let by_set = restore.set.iter().any(|set| set.trim_start().starts_with("sample.steps"));
+        let of_recipe = model.recipe.with_sets(&restore.set)?.sample.steps;
+        let steps = restore.steps.unwrap_or(if by_set { of_recipe } else { steps });
+        Ok(Photographs { restore, model, seeds, steps })
+    }
+
+    /// All of them; one that fails is reported, and the others go on.
+    pub fn run(&self, arguments: &[PathBuf], json: bool) -> Outcome {
+        let all = PhotographFiles::all(arguments, self.restore.index, self.restore.out.as_deref())?;
+        if let Some(truth) = self.restore.truth.as_ref().filter(|_| all.len() > 1) {
+            let failure =
+                Failure::new(format!("{} is one image, and there are {} to compare", truth.display(), all.len()));
+            return Err(failure.hint("restore one image with --truth"));
+        }
+        let files: Vec<PathBuf> = all.iter().flat_map(|files| self.names(files)).collect();
+        PhotographFiles::check(&files, self.restore.force)?;
+        let device = self.restore.device.open()?;
+        let (mut reports, mut failed) = (Vec::new(), 0);
+        for (number, files) in all.iter().enumerate() {
+            let name = files.image.display().to_string();
+            let place = if all.len() > 1 { format!("{} of {}, ", number + 1, all.len()) } else { String::new() };
+            match self.one(files, &device, &place).map_err(|failure| failure.of(&name)) {
+                Ok(facts) => reports.push(facts),
+                Err(failure) if all.len() == 1 => return Err(failure),
+                Err(failure) => {
+                    failure.report(false);
+                    let (problem, remedy) = failure.explain();
+                    reports.push(json!({ "image": name, "error": problem, "hint": remedy }));
+                    failed += 1;
+                }
+            }
+        }
+        let reports = Value::Array(reports);
+        if failed > 0 {
+            let failure = Failure::new(format!("{failed} of {} images could not be restored", all.len()));
+            return Err(failure.hint("the messages above say why; the others are written").fact("images", reports));
+        }
+        if json {
+            let model = self.model;
+            println!(
+                "{}",
+                json!({
+                    "model": model.name, "step": model.step, "checkpoint": model.checkpoint,
+                    "weights": model.weights.to_string(), "device": device.to_string(), "images": reports,
+                })
+            );
+        }
+        Ok(())
+    }
+
+    /// The files that a photograph gives.
+    fn names(&self, files: &PhotographFiles) -> Vec<PathBuf> {
+        let mut names = vec![files.restored.clone()];
+        names.extend(self.restore.spread.then(|| files.with("spread")));
+        names.extend(self.restore.compare.then(|| files.with("compare")));
+        let samples = self.seeds.iter().filter(|_| self.restore.samples);
+        names.extend(samples.map(|seed| files.with(&format!("sample-{seed:03}"))));
+        names
+    }
+
+    fn one(&self, files: &PhotographFiles, device: &Device, place: &str) -> Result<Value, Failure> {
+        let restore = self.restore;
+        let file = photograph(&files.image, restore.index)?;
+        let PhotographFile { picture, alpha, is_16_bit, .. } = &file;
+        let found = Shape::new(picture.height, picture.width, picture.channels);
+        let mut section = restore.section(self.model)?;
+        section.steps = self.steps;
+        let sampler = section.sampler.clone();
+        let restoration = Restoration::new(self.model)
+            .task(restore.task.task(self.model, found, restore.degrade)?)
+            .noise(restore.task.noise)
+            .sampling(section)
+            .seeds(self.seeds.iter().copied())
+            .unconditioned(restore.free)
+            .batch(restore.batch)
+            .device(device);
+        let observed = if restore.degrade { restoration.degrade(picture)? } else { restoration.observe(picture)? };
+        let truth = match &restore.truth {
+            Some(file) => Some(fitted(&images::one(file, 0)?, observed.path.shape())?),
+            None => observed.truth.clone(),
+        };
+        let tiles = restoration.tiles(&observed, device);
+        eprintln!("{}: {place}{}", files.image.display(), self.described(&observed, tiles));
+        let channels = self.model.path.shape().channels;
+        if channels < found.channels {
+            eprintln!("note: {} is a model of grey images, so the colours are left out", self.model.name);
+        }
+        if *is_16_bit {
+            eprintln!("note: of its 16 bits the high 8 are restored, and 8 are written");
+        }
+        if alpha.is_some() {
+            eprintln!("note: the colours are restored, and the alpha channel is copied");
+        }
+        let begun = Instant::now();
+        let progress = Progress::new("restoring", if tiles.is_some() { "tiles" } else { "samples" });
+        let restored = restoration.restore(observed, &mut |done, total| progress.update(done, total))?;
+        drop(progress);
+        let seconds = begun.elapsed().as_secs_f64();
+
+        let seen = &restored.observed;
+        let Shape { height, width, channels } = seen.observation.shape();
+        // What was grey stays grey, unless it is to be given colours.
+        let wanted = if seen.task == "colourise" { channels } else { found.channels.min(channels) };
+        let shown =
+            |values: &[f64]| Picture { width, height, channels, pixels: from_unit(values) }.with_channels(wanted);
+        let after = shown(&restored.mean);
+        let mut written = Vec::new();
+        let mut write = |path: PathBuf, png: Vec<u8>| -> Outcome {
+            make_folder(&path)?;
+            save(&path, &png)?;
+            written.push(path.display().to_string());
+            Ok(())
+        };
+        write(files.restored.clone(), file.to_png(&after))?;
+        if restore.spread {
+            write(files.with("spread"), shown(&restored.spread()).to_png())?;
+        }
+        if restore.compare {
+            let both = [shown(seen.observation.values()).pixels, after.pixels].concat();
+            write(files.with("compare"), grid::compose(width, height, wanted, &both, 2, 1).to_png())?;
+        }
+        if restore.samples {
+            let samples = restored.samples.chunks_exact(width * height * channels);
+            for (sample, seed) in samples.zip(&self.seeds) {
+                write(files.with(&format!("sample-{seed:03}")), file.to_png(&shown(sample)))?;
+            }
+        }
+        let scores = truth.as_deref().map(|truth| restored.scores(truth)).transpose()?;
+        if let Some(scores) = &scores {
+            eprint!("{}", write::table(scores));
+        }
+        let warning = restored.warning();
+        if let Some((problem, remedy)) = &warning {
+            eprintln!("warning: {}: {problem}", files.image.display());
+            eprintln!("hint: {remedy}");
+        }
+        let more = if written.len() > 1 { format!(" and {} more", written.len() - 1) } else { String::new() };
+        eprintln!("wrote {}{more} in {seconds:.1} s on {device}", files.restored.display());
+        Ok(json!({
+            "image": files.image.display().to_string(), "task": seen.task, "width": width, "height": height, "tiles": tiles,
+            "level": seen.level, "level_estimated": seen.level_estimated, "boundary": seen.boundary,
+            "noise": seen.observation.sigma(), "noise_estimated": seen.noise_estimated,
+            "entered_at": seen.entry.time(), "mismatch": seen.mismatch, "sampler": sampler, "steps": restored.steps,
+            "samples": self.seeds.len(), "seconds": seconds, "misfit": restored.misfit,
+            "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": written,
+        }))
+    }
+
+    /// What is about to be undone, and how much work it is.
+    fn described(&self, seen: &Observed, tiles: Option<usize>) -> String {
+        let estimated = |is: bool| if is { " (estimated)" } else { "" };
+        let level = seen.level.map(|level| format!(" of level {level:.3}{}", estimated(seen.level_estimated)));
+        let noise = format!("noise {:.4}{}", seen.observation.sigma(), estimated(seen.noise_estimated));
+        let Shape { height, width, .. } = seen.observation.shape();
+        let tiles =
+            tiles.map_or(String::new(), |tiles| format!(" in {tiles} tile{}", if tiles == 1 { "" } else { "s" }));
+        format!("{}{}, {noise}, {width}x{height}{tiles}", seen.task, level.unwrap_or_default())
+    }
+}
+
+/// An image file with all that is to be kept of it, or an image of a data source.
+fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
+    match images::file(path).filter(|_| index.is_none()) {
+        Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
+        None => {
+            let picture = images::one(path, index.unwrap_or(0))?;
+            Ok(PhotographFile { picture, alpha: None, metadata: Metadata::default(), is_16_bit: false })
+        }
+    }
+}
+
+/// Makes the folder that a file goes to.
+fn make_folder(file: &Path) -> Outcome {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::new(format!("cannot make {}: {error}", folder.display())).hint("check the folder and its permissions")
+    })
+}

@@ -1,0 +1,296 @@
+//! `softdiff restore` on photographs of any size, with a model for them that is trained for seconds.
+
+mod support;
+
+use serde_json::Value;
+use softdiff::image::{Metadata, PhotographFile, Picture, decode, decode_as_stored, png};
+use std::path::Path;
+use std::process::Output;
+use std::sync::LazyLock;
+use support::{Scratch, bytes, command, done, text};
+
+/// A folder that no test changes.
+static SHARED: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("photographs"));
+
+/// A denoiser of grey images of 16x16.
+static MODEL: LazyLock<String> = LazyLock::new(|| {
+    let run = SHARED.path("model");
+    let sets = [
+        "data.source=embedded:fashion-mnist",
+        "data.limit=64",
+        "data.size=16",
+        "path.largest=1",
+        "network.preset=small",
+        "network.channels=8",
+        "network.multipliers=[1, 2]",
+        "network.attention=[]",
+        "network.middle_attention=false",
+        "train.precision=f32",
+        "train.warmup=2",
+        "train.batch=8",
+        "train.steps=20",
+        "train.ema=[0.9]",
+        "sample.weights=ema-0.9",
+        "sample.sampler=heun",
+        "preview.every=false",
+        "checkpoint.keep_best=0",
+    ];
+    let sets: Vec<String> = sets.iter().map(|set| format!("--set={set}")).collect();
+    let arguments: Vec<&str> =
+        ["train", "ve", "--device=cpu", "--out", &run].into_iter().chain(sets.iter().map(|s| &**s)).collect();
+    done(&arguments);
+    run
+});
+
+/// A grey photograph with a bright square.
+fn photograph(path: &str, width: usize, height: usize) {
+    let inside =
+        |i: usize| (height / 4..height * 3 / 4).contains(&(i / width)) && (width / 4..width / 2).contains(&(i % width));
+    let pixels: Vec<u8> = (0..width * height).map(|i| if inside(i) { 220 } else { 40 }).collect();
+    std::fs::write(path, png::encode(width, height, 1, &pixels)).unwrap();
+}
+
+/// Runs `softdiff restore` in a folder, with the model by the variable, in two steps.
+fn restore(folder: &Scratch, arguments: &[&str]) -> Output {
+    let mut command = command(&[&["restore", "--device", "cpu", "--steps", "2"], arguments].concat());
+    command.current_dir(folder.path("")).env("SOFTDIFF_PHOTO_MODEL", &*MODEL).output().unwrap()
+}
+
+fn restored(folder: &Scratch, arguments: &[&str]) -> Value {
+    let output = restore(folder, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_str(&text(&output.stdout)).unwrap()
+}
+
+fn read(path: String) -> Picture {
+    decode(&bytes(path)).unwrap()
+}
+
+fn size(picture: &Picture) -> (usize, usize, usize) {
+    (picture.width, picture.height, picture.channels)
+}
+
+#[test]
+fn a_photograph_is_restored_beside_the_user_without_naming_a_model() {
+    let scratch = Scratch::new("photo");
+    photograph(&scratch.path("photo.png"), 45, 30);
+    let output = restore(&scratch, &["photo.png"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for words in
+        ["photo.png: deblur of level ", "(estimated), noise ", "45x30 in 1 tile", "wrote photo-restored.png in "]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(size(&read(scratch.path("photo-restored.png"))), (45, 30, 1));
+    let quiet = restore(&scratch, &["photo.png", "-q", "--force", "--level", "1"]);
+    assert!(quiet.status.success() && !text(&quiet.stderr).contains("wrote"), "{}", text(&quiet.stderr));
+}
+
+#[test]
+fn samples_spread_and_before_and_after_are_written_on_request() {
+    let scratch = Scratch::new("photo-more");
+    photograph(&scratch.path("photo.png"), 40, 24);
+    let flags = [
+        "photo.png",
+        "--level",
+        "1",
+        "--seeds",
+        "0..2",
+        "--samples",
+        "--spread",
+        "--compare",
+        "--out",
+        "new/better.png",
+    ];
+    let facts = restored(&scratch, &flags);
+    let names = ["better", "better-spread", "better-compare", "better-sample-000", "better-sample-001"];
+    let files = facts["images"][0]["files"].as_array().unwrap();
+    assert_eq!(files.iter().filter_map(Value::as_str).collect::<Vec<_>>(), names.map(|name| format!("new/{name}.png")));
+    for name in names {
+        let picture = read(scratch.path(&format!("new/{name}.png")));
+        let wide = if name == "better-compare" { (2 * 40 + 3, 24 + 2, 1) } else { (40, 24, 1) };
+        assert_eq!(size(&picture), wide, "{name}");
+    }
+    let larger = ["photo.png", "--task", "super-resolve", "--factor", "2", "--compare"];
+    assert_eq!(restored(&scratch, &larger)["images"][0]["width"], 80);
+    assert_eq!(size(&read(scratch.path("photo-restored.png"))), (80, 48, 1));
+    assert_eq!(size(&read(scratch.path("photo-restored-compare.png"))), (163, 50, 1));
+}
+
+#[test]
+fn a_folder_is_restored_whole_and_one_bad_image_does_not_stop_the_others() {
+    let scratch = Scratch::new("photo-folder");
+    std::fs::create_dir(scratch.path("in")).unwrap();
+    photograph(&scratch.path("in/a.png"), 20, 20);
+    std::fs::write(scratch.path("in/b.jpg"), "no image").unwrap();
+    photograph(&scratch.path("in/c.png"), 24, 20);
+    std::fs::write(scratch.path("in/notes.txt"), "left alone").unwrap();
+    let output = restore(&scratch, &["in", "--task", "denoise", "--out", "out", "--json"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("error: in/b.jpg: ") && said.contains("error: 1 of 3 images could not be restored"),
+        "{said}"
+    );
+    let facts: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!((&facts["code"], facts["images"].as_array().unwrap().len()), (&Value::from(1), 3));
+    assert!(facts["images"][1]["error"].is_string() && facts["images"][2]["task"] == "denoise", "{facts}");
+    let mut written: Vec<_> = std::fs::read_dir(scratch.path("out")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    written.sort();
+    assert_eq!(written, ["a-restored.png", "c-restored.png"]);
+}
+
+#[test]
+fn nothing_is_replaced_without_force() {
+    let scratch = Scratch::new("photo-force");
+    photograph(&scratch.path("photo.png"), 20, 20);
+    std::fs::write(scratch.path("photo-restored.png"), "precious").unwrap();
+    let refused = restore(&scratch, &["photo.png", "--level", "1"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("photo-restored.png exists already") && said.contains("--force"), "{said}");
+    assert_eq!(bytes(scratch.path("photo-restored.png")), b"precious");
+    restored(&scratch, &["photo.png", "--level", "1", "--force"]);
+    read(scratch.path("photo-restored.png"));
+}
+
+#[test]
+fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
+    let scratch = Scratch::new("photo-bad");
+    photograph(&scratch.path("photo.png"), 20, 20);
+    photograph(&scratch.path("mask.png"), 10, 20);
+    std::fs::create_dir(scratch.path("other")).unwrap();
+    photograph(&scratch.path("other/photo.png"), 20, 20);
+    std::fs::write(scratch.path("text.txt"), "no image").unwrap();
+    for (flags, problem, hint) in [
+        (vec!["photo.png", "--mask", "mask.png"], "mask.png has 10x20 pixels, the image 20x20", "give a mask of 20x20"),
+        (vec!["photo.png", "--spread"], "one sample has no spread", "--quality best"),
+        (vec!["photo.png", "other/photo.png"], "two images would be written to photo-restored.png", "rename one"),
+        (vec!["photo.png", "other", "--out", "x.png"], "x.png is one file", "give --out a folder"),
+        (vec!["photo.png", "--out", "text.txt"], "text.txt is a file", "ends in .png"),
+        (vec!["photo.png", "--level", "1000"], "photo.png: the level of the blur is 1000", "from 0 to 100"),
+        (vec!["photo.png", "--level", "-1"], "photo.png: the level of the blur is -1", "from 0 on"),
+        (vec!["photo.png", "--task", "super-resolve", "--factor", "9"], "--factor is 9", "2, 3 or 4"),
+        (vec!["missing.jpg"], "missing.jpg", "hint: "),
+        (vec!["text.txt"], "text.txt", "hint: "),
+        (vec![&**MODEL], "is a model, and no image is given", "give images after it"),
+    ] {
+        let failed = restore(&scratch, &flags);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(said.contains(problem) && said.contains(hint), "{flags:?}: {said}");
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+    }
+    assert!(!Path::new(&scratch.path("photo-restored.png")).exists());
+}
+
+#[test]
+fn without_a_model_for_photographs_one_must_be_named() {
+    let scratch = Scratch::new("photo-none");
+    photograph(&scratch.path("photo.png"), 20, 20);
+    let mut without = command(&["restore", "photo.png"]);
+    let failed = without.current_dir(scratch.path("")).env_remove("SOFTDIFF_PHOTO_MODEL").output().unwrap();
+    let said = text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(said.contains("no model for photographs") && said.contains("hint: name a model first"), "{said}");
+    let named = command(&["restore", &MODEL, "photo.png", "--level", "1", "--steps", "2", "--device", "cpu"])
+        .current_dir(scratch.path(""))
+        .env_remove("SOFTDIFF_PHOTO_MODEL")
+        .output()
+        .unwrap();
+    assert!(named.status.success(), "{}", text(&named.stderr));
+    read(scratch.path("photo-restored.png"));
+}
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden");
+
+#[test]
+fn the_restored_file_keeps_the_metadata_and_says_that_its_pixels_are_upright() {
+    let scratch = Scratch::new("photo-metadata");
+    for name in ["6.jpg", "3.jpg", "8.png", "3-last.png", "5.webp", "6.webp"] {
+        let file = format!("{GOLDEN}/orientation/{name}");
+        restored(&scratch, &[&file, "--level", "0.5", "--noise", "0.01", "--out", "x.png", "--force"]);
+        let (before, after) = (Metadata::of(&bytes(&file)), Metadata::of(&bytes(scratch.path("x.png"))));
+        assert!(before.exif.is_some(), "{name}");
+        assert_eq!(after.exif, before.upright().exif, "{name}");
+        // Whoever heeds the orientation sees the pixels as they are, turned once.
+        let (upright, stored) = (read(file), bytes(scratch.path("x.png")));
+        let picture = decode(&stored).unwrap();
+        assert_eq!((picture.width, picture.height), (upright.width, upright.height), "{name}");
+        assert_eq!(picture, decode_as_stored(&stored).unwrap(), "{name}");
+    }
+    let picture = Picture { width: 20, height: 20, channels: 1, pixels: vec![99; 400] };
+    let mut profile = vec![7; 300];
+    profile[16..20].copy_from_slice(b"GRAY");
+    let metadata = Metadata {
+        exif: None,
+        profile: Some(profile),
+        xmp: Some(b"<x:xmpmeta>sunset</x:xmpmeta>".to_vec()),
+        resolution: Some((11811, 11811)),
+    };
+    std::fs::write(scratch.path("photo.png"), png::encode_with(&picture, None, &metadata)).unwrap();
+    restored(&scratch, &["photo.png", "--level", "1"]);
+    assert_eq!(Metadata::of(&bytes(scratch.path("photo-restored.png"))), metadata);
+}
+
+#[test]
+fn an_alpha_channel_is_copied_and_16_bits_are_restored_as_8_with_a_note() {
+    let scratch = Scratch::new("photo-alpha");
+    for (name, words) in [
+        ("rgba.png", "alpha channel is copied"),
+        ("grey-alpha.png", "alpha channel is copied"),
+        ("grey-16-bit.png", "of its 16 bits the high 8"),
+    ] {
+        let file = format!("{GOLDEN}/pictures/{name}");
+        let output = restore(&scratch, &[&file, "--level", "0.5", "--out", name]);
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains(words), "{name}: {said}");
+        let read = |path: String| PhotographFile::read(&bytes(path)).unwrap();
+        let (before, after) = (read(file), read(scratch.path(name)));
+        assert_eq!(after.alpha, before.alpha, "{name}");
+        assert_eq!((before.is_16_bit, after.is_16_bit), (name == "grey-16-bit.png", false));
+    }
+}
+
+#[test]
+fn a_blur_of_ones_own_kernel_or_at_an_angle_is_undone() {
+    let scratch = Scratch::new("photo-kernel");
+    photograph(&scratch.path("photo.png"), 32, 32);
+    let png = png::encode(3, 3, 1, &[0, 0, 0, 50, 100, 0, 0, 0, 100]);
+    std::fs::write(scratch.path("kernel.png"), png).unwrap();
+    std::fs::write(scratch.path("kernel.json"), "[[0, 0, 0], [0.2, 0.4, 0], [0, 0, 0.4]]").unwrap();
+    let header = "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 3), }\n";
+    let values: Vec<u8> =
+        [0.0, 0.0, 0.0, 0.2, 0.4, 0.0, 0.0, 0.0, 0.4].into_iter().flat_map(f64::to_le_bytes).collect();
+    let npy = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat();
+    std::fs::write(scratch.path("kernel.npy"), npy).unwrap();
+    let after = |flags: &[&str]| {
+        let facts = restored(&scratch, &[&["photo.png", "--noise", "0.01", "--force"], flags].concat());
+        assert_eq!(facts["images"][0]["task"], "deblur");
+        read(scratch.path("photo-restored.png"))
+    };
+    let by_json = after(&["--kernel", "kernel.json"]);
+    assert_eq!(after(&["--kernel", "kernel.npy"]), by_json);
+    assert_eq!(after(&["--kernel", "kernel.png"]), by_json);
+    let motion = |angle: &str| after(&["--corruption", "motion", "--level", "5", "--angle", angle]);
+    assert_ne!(motion("45"), motion("-45"));
+    std::fs::write(scratch.path("bright.json"), "[[0.5, 1, 0.5]]").unwrap();
+    std::fs::write(scratch.path("even.json"), "[[0.5, 0.5]]").unwrap();
+    std::fs::write(scratch.path("ragged.json"), "[[1], [0, 0, 0], [0]]").unwrap();
+    std::fs::write(scratch.path("none.json"), "{}").unwrap();
+    for (flags, problem, hint) in [
+        (vec!["--kernel", "bright.json"], "bright.json: the kernel sums to 2.0000", "divide it by its sum"),
+        (vec!["--kernel", "even.json"], "even.json: a kernel of 2x1", "odd numbers"),
+        (vec!["--kernel", "ragged.json"], "rows of unequal length", "every row"),
+        (vec!["--kernel", "none.json"], "no rows of numbers", "write them as"),
+        (vec!["--kernel", "missing.json"], "missing.json: ", "give a .png image"),
+        (vec!["--level", "1", "--angle", "5"], "--angle has no effect", "leave it out"),
+        (vec!["--corruption", "motion", "--level", "3", "--angle", "1000"], "--angle is 1000", "-360 to 360"),
+    ] {
+        let failed = restore(&scratch, &[&["photo.png", "--force"], &flags[..]].concat());
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(said.contains(problem) && said.contains(hint), "{flags:?}: {said}");
+    }
+}
