@@ -106,6 +106,34 @@ pub fn remove_temporaries() {
     std::mem::forget(temporaries);
 }
 
+/// A file that is there only while work goes on, such as a preview: removed when this is dropped, or by
+/// [`remove_temporaries`].
+#[derive(Debug)]
+pub struct PassingFile(PathBuf);
+
+impl PassingFile {
+    /// Nothing is written yet.
+    pub fn new(path: &Path) -> PassingFile {
+        PassingFile(path.into())
+    }
+
+    /// Writes the file, or replaces what this wrote before.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        write(&self.0, |to| to.write_all(bytes))?;
+        temporaries().insert(self.0.clone());
+        Ok(())
+    }
+}
+
+impl Drop for PassingFile {
+    fn drop(&mut self) {
+        if temporaries().remove(&self.0) {
+            // One that somebody else has removed is no loss.
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+}
+
 /// The temporary files that are being written.
 fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     static TEMPORARIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());

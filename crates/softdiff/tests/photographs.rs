@@ -2,7 +2,7 @@
 
 use softdiff::corruption::Shape;
 use softdiff::image::Picture;
-use softdiff::restore::{BlurKind, Restoration, Task, TileSize};
+use softdiff::restore::{BlurKind, Restoration, RestoreEvent, Task, TileSize};
 use softdiff::sampler::Denoiser;
 use softdiff::{Device, Model, Training};
 use std::sync::LazyLock;
@@ -62,7 +62,7 @@ fn a_photograph_of_any_size_is_restored_and_explains_what_was_seen() {
             let task = Task::Deblur { kind: Some(kind.clone()), level: Some(2.0), boundary: None, direction: None };
             let restoration = Restoration::new(model()).task(task).noise(0.01).seeds(0..2);
             let observed = restoration.degrade(&image).unwrap();
-            let restored = restoration.restore(observed, &mut |_, _| {}).unwrap();
+            let restored = restoration.restore(observed, &mut |_| Ok(())).unwrap();
             assert_eq!(restored.mean.len(), width * height);
             assert!((0.5..2.0).contains(&restored.misfit), "{kind:?}: misfit {}", restored.misfit);
         }
@@ -96,7 +96,7 @@ fn any_grid_of_tiles_gives_nearly_the_same_photograph() {
 #[test]
 fn super_resolution_gives_the_larger_photograph() {
     let small = photograph(40, 25);
-    let restoration = Restoration::new(model()).task(Task::SuperResolve { factor: Some(2) }).seeds(0..1);
+    let restoration = Restoration::new(model()).task(Task::SuperResolve { factor: Some(2), filter: None }).seeds(0..1);
     let restored = restoration.run(&small).unwrap();
     assert_eq!(restored.observed.observation.shape(), Shape::new(50, 80, 1));
     assert!(restored.misfit < 2.0, "{}", restored.misfit);
@@ -110,8 +110,17 @@ fn progress_counts_the_tiles_of_all_samples() {
     let observed = restoration.observe(&photograph(230, 40)).unwrap();
     assert_eq!((restoration.tiles(&observed, &device), observed.level_estimated), (Some(2), false));
     let each = 2 * restoration.evaluations(&observed).unwrap();
-    let mut all = Vec::new();
-    restoration.restore(observed, &mut |done, total| all.push((done, total))).unwrap();
-    assert!(all.iter().all(|&(done, total)| done <= total && total == 2 * each), "{all:?}");
-    assert!(all.is_sorted() && all.last().unwrap().0 > each, "{all:?}");
+    let (mut all, mut guesses) = (Vec::new(), Vec::new());
+    let mut watch = |event: RestoreEvent| {
+        match event {
+            RestoreEvent::Work { done, total } => all.push((done, total)),
+            RestoreEvent::Guess(guess) => guesses.push(guess.to_vec()),
+        }
+        Ok(())
+    };
+    let restored = restoration.restore(observed, &mut watch).unwrap();
+    // The best guess has 16 steps after the first one without the network.
+    assert!(all.iter().all(|&(done, total)| done <= total && total == 2 * 16 + 2 * each), "{all:?}");
+    assert!(all.is_sorted() && all.last().unwrap().0 > 2 * 16 + each, "{all:?}");
+    assert_eq!((guesses.len(), guesses.last()), (17, Some(&restored.mean)));
 }

@@ -1,6 +1,6 @@
 //! Restoration on images whose posterior is known in closed form.
 
-use softdiff::corruption::{Blur, Boundary, Corruption, LinearMap, Shape, cosine_basis};
+use softdiff::corruption::{Blur, Boundary, Corruption, LinearMap, Shape, ShrinkFilter, cosine_basis};
 use softdiff::curve::Interpolation;
 use softdiff::engine::rng::RandomStream;
 use softdiff::linalg::{Cholesky, Matrix};
@@ -78,7 +78,7 @@ fn observations() -> Vec<(&'static str, Observation)> {
         ("mask", Observation::masked(SHAPE, &known, 0.05, values.clone()).unwrap()),
         ("blur", Observation::new(SHAPE, blurred, 0.1, values.clone()).unwrap()),
         ("dark blur", Observation::new(SHAPE, dark, 0.02, values.clone()).unwrap()),
-        ("shrunk", Observation::shrunk(SHAPE, Shape::new(2, 2, 1), 0.03, &values[..4]).unwrap()),
+        ("shrunk", Observation::shrunk(SHAPE, Shape::new(2, 2, 1), ShrinkFilter::Box, 0.03, &values[..4]).unwrap()),
     ]
 }
 

@@ -115,7 +115,9 @@ fn restore(
             let mask = resized(&mask, Shape { channels: 1, ..shape });
             Task::Inpaint { known: known_pixels(&to_unit(&mask.pixels), "the rectangle")? }
         }
-        RestoreTask::SuperResolve => Task::SuperResolve { factor: Some(order.factor.unwrap_or(USUAL_FACTOR)) },
+        RestoreTask::SuperResolve => {
+            Task::SuperResolve { factor: Some(order.factor.unwrap_or(USUAL_FACTOR)), filter: None }
+        }
         RestoreTask::Colourise => Task::Colourise,
     };
     // An image to be made larger is taken as it is.
@@ -137,7 +139,7 @@ fn restore(
         job.update(done.min(total), total);
         inner.x0_hat(xt, t)
     };
-    let restored = restoration.restore_with(&mut counted, order.samples, observed, &mut |_, _| {})?;
+    let restored = restoration.restore_with(&mut counted, order.samples, observed, &mut |_| Ok(()))?;
     job.show(json!({ "name": "mean: the best guess", "png": sheet(shape, &restored.mean) }));
     job.show(json!({ "name": "where samples differ", "png": sheet(shape, &restored.spread()) }));
     for (index, sample) in restored.samples.chunks_exact(shape.len()).enumerate() {

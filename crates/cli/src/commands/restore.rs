@@ -19,7 +19,7 @@ use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::model::Model;
 use softdiff::recipe::{SampleSection, Weights};
-use softdiff::restore::{self, Restoration};
+use softdiff::restore::{self, Restoration, RestoreEvent};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -182,7 +182,12 @@ impl Restore {
         let device = self.device.open()?;
         let begun = Instant::now();
         let progress = Progress::new("restoring", "samples");
-        let mut update = |done: usize, total: usize| progress.update(done, total);
+        let mut update = |event: RestoreEvent| {
+            if let RestoreEvent::Work { done, total } = event {
+                progress.update(done, total);
+            }
+            Ok(())
+        };
         let restored = restoration.device(&device).restore(observed, &mut update)?;
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();

@@ -24,6 +24,7 @@ mod operator;
 mod pixelation;
 mod registry;
 mod separable;
+mod shrinking;
 
 pub use blur::{Blur, half_support, paper_blur};
 pub use boundary::{Boundary, convolution_matrix};
@@ -42,6 +43,7 @@ pub use norm::OperatorNorm;
 pub use operator::{LinearOperator, SharedOperator};
 pub use pixelation::Pixelation;
 pub use registry::{CORRUPTIONS, CorruptionEntry, CorruptionParameter, CorruptionSpec, ParameterKind, ParameterValue};
+pub use shrinking::{ShrinkFilter, Shrinking};
 
 use crate::curve::{Curve, CurveError};
 use crate::linalg::LinalgError;

@@ -1,7 +1,7 @@
 //! The building blocks of NCSN++: embedding, residual block, attention, pyramid.
 
 use super::config::groups;
-use super::{Correspondence, Embedding, UNetConfig, WeightLayout};
+use super::{Correspondence, Embedding, Normalisation, UNetConfig, WeightLayout};
 use softdiff_engine::op::Window;
 use softdiff_engine::{Graph, Init, Result, Var};
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
@@ -30,6 +30,7 @@ pub struct Builder<'a> {
     pub correspondence: Vec<Correspondence>,
     fir: [f64; 4],
     dropout: f64,
+    norm: Normalisation,
     modules: usize,
     official: String,
     dropouts: u32,
@@ -39,8 +40,16 @@ impl<'a> Builder<'a> {
     /// A builder with the filter and the dropout rate of `config`; without `training` there is no dropout.
     pub fn new(graph: &'a mut Graph, config: &UNetConfig, training: bool) -> Self {
         let dropout = if training { config.dropout } else { 0.0 };
-        let correspondence = Vec::new();
-        Builder { graph, correspondence, fir: config.fir, dropout, modules: 0, official: String::new(), dropouts: 0 }
+        Builder {
+            graph,
+            correspondence: Vec::new(),
+            fir: config.fir,
+            dropout,
+            norm: config.norm,
+            modules: 0,
+            official: String::new(),
+            dropouts: 0,
+        }
     }
 
     /// Runs `build` as the official module number so-and-so, under our name `name`.
@@ -127,15 +136,28 @@ impl<'a> Builder<'a> {
         self.graph.conv2d(x, weight, Some(bias), window)
     }
 
-    /// GroupNorm, then SiLU if `silu`.
+    /// GroupNorm, if the network has it, then SiLU if `silu`.
     pub fn norm(&mut self, x: Var, name: &str, official: &str, silu: bool) -> Result<Var> {
+        let normal = match self.norm {
+            Normalisation::Group => self.group_norm(x, name, official)?,
+            Normalisation::None => x,
+        };
+        if silu { self.graph.silu(normal) } else { Ok(normal) }
+    }
+
+    fn group_norm(&mut self, x: Var, name: &str, official: &str) -> Result<Var> {
         let channels = self.graph.shape(x).last().copied().unwrap_or(1);
         let (weight, bias) = (format!("{name}weight"), format!("{name}bias"));
         let gamma =
             self.param(&weight, &format!("{official}weight"), WeightLayout::Same, &[channels], Init::Constant(1.0))?;
         let beta = self.zeros(&bias, &format!("{official}bias"), channels)?;
-        let normal = self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, false)?;
-        if silu { self.graph.silu(normal) } else { Ok(normal) }
+        self.graph.group_norm(x, gamma, beta, groups(channels), EPSILON, false)
+    }
+
+    /// A residual and what it is added to: divided by the root of 2, or as they are where no norm follows.
+    fn joined(&mut self, h: Var, x: Var) -> Result<Var> {
+        let scale = if self.norm == Normalisation::Group { FRAC_1_SQRT_2 } else { 1.0 };
+        self.graph.add_scaled(h, x, scale)
     }
 
     /// Dropout with a mask of its own.
@@ -168,7 +190,7 @@ impl<'a> Builder<'a> {
         if channels != filters || resampling != Resampling::None {
             x = self.conv(x, ["skip.", "Conv_2."], 1, filters, 1.0, Window::same(1))?;
         }
-        self.graph.add_scaled(h, x, FRAC_1_SQRT_2)
+        self.joined(h, x)
     }
 
     /// Single-head self-attention over all pixels.
@@ -185,7 +207,7 @@ impl<'a> Builder<'a> {
         let mixed = self.graph.attention(tokens, 1.0 / (channels as f64).sqrt())?;
         let mixed = self.graph.reshape(mixed, [batch, height, width, channels])?;
         let h = self.network_in_network(mixed, ["out.", "NIN_3."], channels, 0.0)?;
-        self.graph.add_scaled(h, x, FRAC_1_SQRT_2)
+        self.joined(h, x)
     }
 
     /// A matrix over the channels of every pixel, with a bias.
@@ -210,7 +232,7 @@ impl<'a> Builder<'a> {
         let smooth = self.graph.fir_smooth(x, self.fir)?;
         let x = self.conv(smooth, ["conv.", "Conv2d_0."], 3, filters, 1.0, Window::valid(2))?;
         match h {
-            Some(h) => self.graph.add_scaled(x, h, FRAC_1_SQRT_2),
+            Some(h) => self.joined(x, h),
             None => Ok(x),
         }
     }

@@ -39,6 +39,24 @@ impl TimeInput {
     }
 }
 
+/// What keeps the size of the features in bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Normalisation {
+    /// GroupNorm, as in NCSN++.
+    #[default]
+    Group,
+    /// Nothing, and residuals are added as they are. The output at a pixel then depends on the pixels around it alone, not on
+    /// statistics of the whole image, so that tiles of a photograph agree where they overlap.
+    None,
+}
+
+impl Normalisation {
+    fn is_group(&self) -> bool {
+        *self == Normalisation::Group
+    }
+}
+
 /// A U-Net of NCSN++ blocks.
 ///
 /// | field | NCSN++ for CIFAR-10 | meaning |
@@ -57,6 +75,7 @@ impl TimeInput {
 /// | `unit_range` | true | images are in [0, 1] and the network maps them to [-1, 1] |
 /// | `time_input` | time | what the network is conditioned on |
 /// | `mask_channel` | false | one more channel goes in: what the corruption leaves of a white image, the mask of a masking |
+/// | `norm` | group | GroupNorm before every SiLU, or none |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -77,6 +96,8 @@ pub struct UNetConfig {
     pub time_input: TimeInput,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mask_channel: bool,
+    #[serde(default, skip_serializing_if = "Normalisation::is_group")]
+    pub norm: Normalisation,
 }
 
 /// A network that cannot be built, and why.
@@ -113,6 +134,7 @@ impl UNetConfig {
             unit_range: true,
             time_input: TimeInput::Time,
             mask_channel: false,
+            norm: Normalisation::Group,
         }
     }
 

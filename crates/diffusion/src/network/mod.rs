@@ -8,7 +8,7 @@ mod official;
 mod unet;
 
 pub use blocks::{Builder, Resampling};
-pub use config::{ConfigError, Embedding, TimeInput, UNetConfig};
+pub use config::{ConfigError, Embedding, Normalisation, TimeInput, UNetConfig};
 pub use correspondence::{Correspondence, OfficialWeights, WeightLayout};
 pub use official::UnknownNetwork;
 pub use unet::{UNet, unet};

@@ -169,7 +169,7 @@ fn typical(shape: Shape) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corruption::{Blur, Boundary, Corruption, ErasureOrder, Masking};
+    use crate::corruption::{Blur, Boundary, Corruption, ErasureOrder, Masking, ShrinkFilter, Shrinking};
     use crate::curve::Interpolation;
     use crate::noise::Alpha;
 
@@ -215,7 +215,7 @@ mod tests {
         let mask = Masking::new(SHAPE, ErasureOrder::Rows).at(0.5).unwrap();
         assert_eq!(find(&blur_path(), mask, 0.01).entry(), PathEntry::Beginning);
         assert_eq!(
-            find(&blur_path(), super::super::observation::block_means(SHAPE, 4, 4), 0.01).entry(),
+            find(&blur_path(), Shrinking::new(SHAPE, (4, 4), ShrinkFilter::Box).map(), 0.01).entry(),
             PathEntry::Beginning
         );
     }

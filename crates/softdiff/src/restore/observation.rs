@@ -1,8 +1,7 @@
 //! What was seen of an image: the tasks that people know by name are maps.
 
 use super::{RestoreError, Result};
-use crate::corruption::{Corruption, Decolourisation, Grey, LinearMap, Shape};
-use crate::linalg::Matrix;
+use crate::corruption::{Corruption, Decolourisation, Grey, LinearMap, Shape, ShrinkFilter, Shrinking};
 use crate::path::Path;
 
 /// Standard deviation of the rounding to 8 bits, for values in [0, 1]: the least noise that a picture has.
@@ -18,6 +17,7 @@ pub struct Observation {
     map: LinearMap,
     sigma: f64,
     values: Vec<f64>,
+    copies: f64,
 }
 
 impl Observation {
@@ -31,7 +31,7 @@ impl Observation {
             return Err(RestoreError::Number { what: "the noise of the observation", value: sigma, remedy });
         }
         map.check(shape)?;
-        Ok(Observation { shape, map, sigma: sigma.max(QUANTISATION), values })
+        Ok(Observation { shape, map, sigma: sigma.max(QUANTISATION), values, copies: 1.0 })
     }
 
     /// The path's own corruption at time t.
@@ -50,8 +50,8 @@ impl Observation {
         Observation::new(shape, LinearMap::PixelDiagonal(weights), sigma, values)
     }
 
-    /// A small image: each of its pixels is the mean of a block of the image.
-    pub fn shrunk(shape: Shape, small: Shape, sigma: f64, values: &[f64]) -> Result<Observation> {
+    /// A small image, whose pixels come from the image by a filter.
+    pub fn shrunk(shape: Shape, small: Shape, filter: ShrinkFilter, sigma: f64, values: &[f64]) -> Result<Observation> {
         let (down, across) = (shape.height / small.height.max(1), shape.width / small.width.max(1));
         let whole = (small.height * down, small.width * across, small.channels);
         if whole != (shape.height, shape.width, shape.channels) || down * across == 0 {
@@ -65,18 +65,29 @@ impl Observation {
             let (y, x, channel) = (i / (shape.width * channels), i / channels % shape.width, i % channels);
             values[y / down * row + x / across * channels + channel]
         };
-        // Every value is seen down * across times, with one error: together they weigh as one.
-        let sigma = sigma.max(QUANTISATION) * ((down * across) as f64).sqrt();
-        Observation::new(shape, block_means(shape, down, across), sigma, (0..shape.len()).map(value).collect())
+        let map = Shrinking::new(shape, (small.height, small.width), filter).map();
+        Observation::repeated(shape, map, sigma, (0..shape.len()).map(value).collect(), down * across)
     }
 
     /// A picture without its colours: `grey` has one value per pixel.
     pub fn decoloured(shape: Shape, kind: Grey, sigma: f64, grey: &[f64]) -> Result<Observation> {
         let corruption = Decolourisation::new(shape, kind)?;
         let map = corruption.at(corruption.levels().full)?;
-        let sigma = sigma.max(QUANTISATION) * (shape.channels as f64).sqrt();
         let values = grey.iter().flat_map(|&value| std::iter::repeat_n(value, shape.channels)).collect();
-        Observation::new(shape, map, sigma, values)
+        Observation::repeated(shape, map, sigma, values, shape.channels)
+    }
+
+    /// Every value is seen so many times, with one error: together they weigh as one.
+    fn repeated(shape: Shape, map: LinearMap, sigma: f64, values: Vec<f64>, copies: usize) -> Result<Observation> {
+        let copies = copies as f64;
+        let sigma = sigma.max(QUANTISATION) * copies.sqrt();
+        Ok(Observation { copies, ..Observation::new(shape, map, sigma, values)? })
+    }
+
+    /// How many times each value is seen: as many as the pixels that one of a small image, or the channels that one of a grey image
+    /// stands for.
+    pub fn copies(&self) -> f64 {
+        self.copies
     }
 
     /// The images it is of.
@@ -107,14 +118,6 @@ impl Observation {
     }
 }
 
-/// Averages over blocks, seen at full size: average-pooling down and repeating up.
-pub(super) fn block_means(shape: Shape, down: usize, across: usize) -> LinearMap {
-    let means = |n: usize, side: usize| {
-        Matrix::from_fn(n, n, |i, j| if i / side == j / side { 1.0 / side as f64 } else { 0.0 })
-    };
-    LinearMap::Separable { rows: means(shape.height, down), cols: means(shape.width, across) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +141,7 @@ mod tests {
         let grey: Vec<f64> = x.chunks(3).map(|p| 0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2]).collect();
         let known: Vec<bool> = (0..24).map(|i| i % 5 != 0).collect();
         for observation in [
-            Observation::shrunk(SHAPE, Shape::new(2, 2, 3), 0.0, &small).unwrap(),
+            Observation::shrunk(SHAPE, Shape::new(2, 2, 3), ShrinkFilter::Box, 0.0, &small).unwrap(),
             Observation::decoloured(SHAPE, Grey::Luma, 0.0, &grey).unwrap(),
             Observation::masked(SHAPE, &known, 0.0, x.clone()).unwrap(),
         ] {
@@ -153,8 +156,8 @@ mod tests {
         assert!(Observation::new(SHAPE, LinearMap::Identity, 0.1, vec![0.0; 5]).is_err());
         assert!(Observation::new(SHAPE, LinearMap::Identity, f64::NAN, image()).is_err());
         assert!(Observation::masked(SHAPE, &[true; 5], 0.1, image()).is_err());
-        assert!(Observation::shrunk(SHAPE, Shape::new(3, 3, 3), 0.1, &[0.0; 27]).is_err());
-        assert!(Observation::shrunk(SHAPE, Shape::new(8, 12, 3), 0.1, &[0.0; 288]).is_err());
+        assert!(Observation::shrunk(SHAPE, Shape::new(3, 3, 3), ShrinkFilter::Box, 0.1, &[0.0; 27]).is_err());
+        assert!(Observation::shrunk(SHAPE, Shape::new(8, 12, 3), ShrinkFilter::Box, 0.1, &[0.0; 288]).is_err());
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl PosteriorSampler<'_> {
         denoiser: &mut dyn Denoiser,
         observation: &Observation,
         seeds: &[u64],
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(usize, usize) -> Result<()>,
     ) -> Result<PosteriorSamples> {
         let (size, sampling) = (self.path.shape().len(), self.sampling()?);
         let mut samples = Vec::with_capacity(seeds.len() * size);
@@ -65,7 +65,7 @@ impl PosteriorSampler<'_> {
                 None => self.part(denoiser, observation, part, &sampling)?,
             };
             samples.extend(images);
-            progress(samples.len() / size, seeds.len());
+            progress(samples.len() / size, seeds.len())?;
         }
         Ok(PosteriorSamples::of(samples, size))
     }
@@ -130,6 +130,7 @@ pub(super) fn steps_from(start: f64, steps: usize) -> Result<usize> {
 
 impl PosteriorSamples {
     fn of(samples: Vec<f64>, size: usize) -> PosteriorSamples {
+        // Without samples, everything is zero.
         let count = (samples.len() / size.max(1)) as f64;
         let (mut mean, mut std) = (vec![0.0; size], vec![0.0; size]);
         for image in samples.chunks_exact(size) {

@@ -2,14 +2,18 @@
 
 use super::task::shape_of;
 use super::{
-    ImageCovariance, Observed, POOR_FIT, PathEntry, PosteriorSampler, PosteriorSamples, RestoreError, Result, Task,
-    TileSize,
+    ImageCovariance, Observed, POOR_FIT, PathEntry, PlugAndPlay, PosteriorSampler, PosteriorSamples, RestoreError,
+    Result, Task, TileSize,
 };
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
 use crate::recipe::SampleSection;
-use crate::sampler::Denoiser;
+use crate::sampler::{Denoiser, SamplerError};
 use softdiff_engine::Device;
+use std::cell::RefCell;
+
+/// Evaluations of the network for the best guess of a photograph.
+const GUESS_STEPS: usize = 16;
 
 /// How an image is restored.
 ///
@@ -28,18 +32,38 @@ pub struct Restoration<'a> {
     task: Option<Task>,
     noise: Option<f64>,
     section: SampleSection,
-    seeds: Vec<u64>,
+    seeds: Option<Vec<u64>>,
+    guess_steps: usize,
     conditioned: bool,
     batch: Option<usize>,
     device: Option<Device>,
 }
+
+/// What happens while an image is restored.
+#[derive(Clone, Copy, Debug)]
+pub enum RestoreEvent<'a> {
+    /// So much is done of all there is to do: tiles of a photograph that is computed in tiles ([`Restoration::tiles`]), else
+    /// samples.
+    Work {
+        /// Done.
+        done: usize,
+        /// To do.
+        total: usize,
+    },
+    /// The best guess of a photograph so far; the last one is the result.
+    Guess(&'a [f64]),
+}
+
+/// Takes each event; an error stops the restoration.
+pub type RestoreWatch<'a> = dyn FnMut(RestoreEvent) -> Result<()> + 'a;
 
 /// Images that explain an observation.
 #[derive(Clone, Debug)]
 pub struct Restored {
     /// One image per seed.
     pub samples: Vec<f64>,
-    /// Their mean: the best guess in squared error.
+    /// The best guess in squared error: of a model that takes any size by [plug and play](PlugAndPlay), of others the mean of
+    /// the samples.
     pub mean: Vec<f64>,
     /// The standard deviation of each value over them; zeros where there is one only.
     pub std: Vec<f64>,
@@ -49,18 +73,21 @@ pub struct Restored {
     pub observed: Observed,
     /// Steps of the sampler.
     pub steps: usize,
+    /// Evaluations of the network for a best guess that is not the mean of the samples.
+    pub guess_steps: Option<usize>,
     conditioned: bool,
 }
 
 impl<'a> Restoration<'a> {
-    /// With a model's own sampler, of whatever the image looks like, 8 samples.
+    /// With a model's own sampler, of whatever the image looks like; 8 samples, or of a model that takes any size none.
     pub fn new(model: &'a Model) -> Restoration<'a> {
         Restoration {
             model,
             task: None,
             noise: None,
             section: model.recipe.sample.clone(),
-            seeds: (0..8).collect(),
+            seeds: None,
+            guess_steps: GUESS_STEPS,
             conditioned: true,
             batch: None,
             device: None,
@@ -87,8 +114,19 @@ impl<'a> Restoration<'a> {
 
     /// One sample for each.
     pub fn seeds(mut self, seeds: impl IntoIterator<Item = u64>) -> Self {
-        self.seeds = seeds.into_iter().collect();
+        self.seeds = Some(seeds.into_iter().collect());
         self
+    }
+
+    /// Evaluations of the network for the best guess of a model that takes any size.
+    pub fn guess_steps(mut self, steps: usize) -> Self {
+        self.guess_steps = steps.max(1);
+        self
+    }
+
+    fn all_seeds(&self) -> Vec<u64> {
+        let usual = if self.model.takes_any_size() { 0 } else { 8 };
+        self.seeds.clone().unwrap_or_else(|| (0..usual).collect())
     }
 
     /// Goes back along the path without looking at the observation again; what was seen may then change.
@@ -132,12 +170,11 @@ impl<'a> Restoration<'a> {
 
     /// Restores a degraded image.
     pub fn run(&self, image: &Picture) -> Result<Restored> {
-        self.restore(self.observe(image)?, &mut |_, _| {})
+        self.restore(self.observe(image)?, &mut |_| Ok(()))
     }
 
-    /// Restores what was observed; `progress` takes what is done and all there is to do: tiles of a photograph that is computed
-    /// in tiles ([`Restoration::tiles`]), else samples.
-    pub fn restore(&self, observed: Observed, progress: &mut dyn FnMut(usize, usize)) -> Result<Restored> {
+    /// Restores what was observed.
+    pub fn restore(&self, observed: Observed, watch: &mut RestoreWatch) -> Result<Restored> {
         let device = match &self.device {
             Some(device) => device.clone(),
             None => Device::open("auto")?,
@@ -146,18 +183,26 @@ impl<'a> Restoration<'a> {
         if observed.path.shape() != self.model.path.shape() {
             let shape = observed.path.shape();
             let size = TileSize::on(&device);
-            let total = size.tiles(shape) * self.evaluations(&observed)? * self.seeds.len();
+            let samples = self.evaluations(&observed)? * self.all_seeds().len();
+            let total = size.tiles(shape) * (self.guess_evaluations(&observed) + samples);
+            // Tiles and guesses are reported from different places.
+            let watch = RefCell::new(watch);
             let mut done = 0;
             let mut count = |tiles: usize| {
                 done += tiles;
-                progress(done.min(total), total);
+                let event = RestoreEvent::Work { done: done.min(total), total };
+                (*watch.borrow_mut())(event).map_err(|error| SamplerError::Denoiser(error.to_string()))
             };
             let denoiser = self.model.tiled_denoiser(&device, shape, size, precision)?;
-            return self.restore_with(&mut denoiser.reporting(&mut count), 1, observed, &mut |_, _| {});
+            let mut guesses = |event: RestoreEvent| match event {
+                RestoreEvent::Work { .. } => Ok(()),
+                guess => (*watch.borrow_mut())(guess),
+            };
+            return self.restore_with(&mut denoiser.reporting(&mut count), 1, observed, &mut guesses);
         }
-        let batch = self.batch.unwrap_or(batch_size::RESTORATION.on(&device)).clamp(1, self.seeds.len().max(1));
+        let batch = self.batch.unwrap_or(batch_size::RESTORATION.on(&device)).clamp(1, self.all_seeds().len().max(1));
         let mut denoiser = self.model.denoiser(&device, batch, precision)?;
-        self.restore_with(&mut denoiser, batch, observed, progress)
+        self.restore_with(&mut denoiser, batch, observed, watch)
     }
 
     /// In how many tiles a photograph is computed on a device; none where the model takes it whole, as it takes its own images.
@@ -172,10 +217,18 @@ impl<'a> Restoration<'a> {
         denoiser: &mut dyn Denoiser,
         batch: usize,
         observed: Observed,
-        progress: &mut dyn FnMut(usize, usize),
+        watch: &mut RestoreWatch,
     ) -> Result<Restored> {
         let observation = &observed.observation;
         let spread = ImageCovariance::fitting(observation)?;
+        let guess_steps = self.guess_evaluations(&observed);
+        let guess = match self.guesses() {
+            true => {
+                let guess = PlugAndPlay { path: &observed.path, spread: &spread, steps: self.guess_steps };
+                Some(guess.run(denoiser, observation, &mut |guess| watch(RestoreEvent::Guess(guess)))?)
+            }
+            false => None,
+        };
         let sampler = self.section.build()?;
         let posterior = PosteriorSampler {
             path: &observed.path,
@@ -186,9 +239,28 @@ impl<'a> Restoration<'a> {
             spread: self.conditioned.then_some(&spread),
             batch,
         };
-        let PosteriorSamples { samples, mean, std } = posterior.run(denoiser, observation, &self.seeds, progress)?;
+        let mut progress = |done, total| watch(RestoreEvent::Work { done, total });
+        let PosteriorSamples { samples, mean, std } =
+            posterior.run(denoiser, observation, &self.all_seeds(), &mut progress)?;
+        let (mean, guess_steps) = match guess {
+            Some(guess) => (guess, Some(guess_steps)),
+            None => (mean, None),
+        };
         let (misfit, steps) = (observation.misfit(&mean)?, posterior.sampling()?.times.len() - 1);
-        Ok(Restored { samples, mean, std, misfit, observed, steps, conditioned: self.conditioned })
+        Ok(Restored { samples, mean, std, misfit, observed, steps, guess_steps, conditioned: self.conditioned })
+    }
+
+    /// Whether the best guess comes without samples.
+    fn guesses(&self) -> bool {
+        self.conditioned && self.model.takes_any_size()
+    }
+
+    /// Evaluations of the network for the best guess, where it comes without samples.
+    fn guess_evaluations(&self, observed: &Observed) -> usize {
+        match self.guesses() {
+            true => super::plug_and_play::evaluations(&observed.observation, self.guess_steps),
+            false => 0,
+        }
     }
 
     /// Evaluations of the network for each sample.

@@ -7,6 +7,9 @@ use crate::linalg::dot;
 /// Conjugate gradients stop when the residual has fallen by this factor, or after so many steps.
 const TOLERANCE: f64 = 1e-7;
 const MOST_STEPS: usize = 200;
+/// For images of more pixels than this it is enough to be so near.
+const PHOTOGRAPH: usize = 1 << 16;
+const PHOTOGRAPH_TOLERANCE: f64 = 1e-3;
 
 type Result<T> = std::result::Result<T, CorruptionError>;
 
@@ -59,27 +62,69 @@ impl System<'_> {
         if let Some(gains) = self.gains() {
             return Ok(filtered(shape, &difference, &gains));
         }
-        let mut residual = self.spread.root().apply(shape, &map.adjoint(shape, &difference)?)?;
-        let mut u = vec![0.0; x.len()];
-        let mut direction = residual.clone();
-        let mut square = dot(&residual, &residual);
-        let enough = TOLERANCE * TOLERANCE * square;
-        for _ in 0..MOST_STEPS {
-            if square <= enough {
-                break;
-            }
-            let image = self.apply(&direction)?;
-            let length = square / dot(&direction, &image);
-            for i in 0..u.len() {
-                u[i] += length * direction[i];
-                residual[i] -= length * image[i];
-            }
-            let next = dot(&residual, &residual);
-            direction.iter_mut().zip(&residual).for_each(|(p, r)| *p = r + next / square * *p);
-            square = next;
+        if let Some(variances) = self.variances() {
+            // As wide as what was seen says little about: `d = M A^T v`, `(A M A^T + s^2) v = y - A x`.
+            let flat = self.observation.sigma().powi(2);
+            let seen = |v: &[f64]| Ok(filtered(shape, &map.adjoint(shape, v)?, &variances));
+            let v = conjugate_gradients(difference, self.tolerance(), |v| {
+                let mut out = map.apply(shape, &seen(v)?)?;
+                out.iter_mut().zip(v).for_each(|(out, v)| *out += flat * v);
+                Ok(out)
+            })?;
+            return seen(&v);
         }
+        let right = self.spread.root().apply(shape, &map.adjoint(shape, &difference)?)?;
+        let u = conjugate_gradients(right, self.tolerance(), |u| self.apply(u))?;
         self.spread.root().apply(shape, &u)
     }
+
+    /// `M = (S^-1 + w C^T C / s^2)^-1` at each frequency, of what is common to all channels and of what is not, where C is
+    /// diagonal in the cosine basis.
+    fn variances(&self) -> Option<[Vec<f64>; 2]> {
+        let shape = self.observation.shape();
+        let path = match self.path_term {
+            Some((map, weight)) => {
+                let precision = weight / self.observation.sigma().powi(2);
+                map.cosine_gains(shape)?.into_iter().map(|c| precision * c * c).collect()
+            }
+            None => vec![0.0; shape.pixels()],
+        };
+        let variance = |(power, precision): (f64, &f64)| 1.0 / (1.0 / power + precision);
+        Some(self.spread.powers(shape).map(|powers| powers.into_iter().zip(&path).map(variance).collect()))
+    }
+
+    /// Photographs are corrected at every step, so that an error of one is made good by the next.
+    fn tolerance(&self) -> f64 {
+        if self.observation.shape().pixels() > PHOTOGRAPH { PHOTOGRAPH_TOLERANCE } else { TOLERANCE }
+    }
+}
+
+/// u with `apply(u) = right`, for a symmetric positive map.
+fn conjugate_gradients(
+    right: Vec<f64>,
+    tolerance: f64,
+    apply: impl Fn(&[f64]) -> Result<Vec<f64>>,
+) -> Result<Vec<f64>> {
+    let mut u = vec![0.0; right.len()];
+    let mut direction = right.clone();
+    let mut residual = right;
+    let mut square = dot(&residual, &residual);
+    let enough = tolerance * tolerance * square;
+    for _ in 0..MOST_STEPS {
+        if square <= enough {
+            break;
+        }
+        let image = apply(&direction)?;
+        let length = square / dot(&direction, &image);
+        for i in 0..u.len() {
+            u[i] += length * direction[i];
+            residual[i] -= length * image[i];
+        }
+        let next = dot(&residual, &residual);
+        direction.iter_mut().zip(&residual).for_each(|(p, r)| *p = r + next / square * *p);
+        square = next;
+    }
+    Ok(u)
 }
 
 /// An image whose channels' mean is filtered by the first gains, and their differences from it by the second.

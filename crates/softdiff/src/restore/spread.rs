@@ -94,6 +94,16 @@ impl ImageCovariance {
         Ok(x)
     }
 
+    /// The mean of Gaussian images of this spread about the best flat one, given what was seen.
+    pub fn expected(&self, observation: &Observation) -> Result<Vec<f64>> {
+        let (shape, map) = (observation.shape(), observation.map());
+        let flat = map.apply(shape, &vec![1.0; shape.len()])?;
+        let mut x = vec![level(observation.values(), &flat); shape.len()];
+        let shift = System { observation, spread: self, path_term: None }.solve(&x, observation.values())?;
+        x.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
+        Ok(x)
+    }
+
     /// The variance of each frequency of the cosine basis: of what is common to all channels, and of what is not.
     pub(super) fn powers(&self, shape: Shape) -> [Vec<f64>; 2] {
         let (powers, correlation) = match (&self.powers, &self.root) {

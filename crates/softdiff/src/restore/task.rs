@@ -1,7 +1,9 @@
 //! What happened to an image: the tasks that people know by name, and how their strength is estimated.
 
 use super::{Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
-use crate::corruption::{Boundary, CorruptionSpec, Direction, Grey, Kernel, LinearMap, ParameterValue, Shape};
+use crate::corruption::{
+    Boundary, CorruptionSpec, Direction, Grey, Kernel, LinearMap, ParameterValue, Shape, ShrinkFilter,
+};
 use crate::image::{Picture, from_unit, to_unit};
 use crate::model::Model;
 use crate::path::Path;
@@ -38,10 +40,12 @@ pub enum Task {
         /// For each pixel, whether it was seen.
         known: Vec<bool>,
     },
-    /// A small image: each pixel is the mean of a block.
+    /// A small image.
     SuperResolve {
-        /// How many times smaller an image is made that is degraded here; 4 if not given.
+        /// How many times larger a photograph is made, and how many times smaller an image that is degraded here; 4 if not given.
         factor: Option<usize>,
+        /// How it was made smaller; photographs by bicubic interpolation, images of a model of one size by means over blocks.
+        filter: Option<ShrinkFilter>,
     },
     /// Missing colours.
     Colourise,
@@ -119,7 +123,7 @@ impl Task {
         if model.takes_any_size() {
             Task::DEBLUR
         } else if found.height < shape.height && found.width < shape.width {
-            Task::SuperResolve { factor: None }
+            Task::SuperResolve { factor: None, filter: None }
         } else if found.channels < shape.channels {
             Task::Colourise
         } else {
@@ -131,7 +135,7 @@ impl Task {
     pub(super) fn observe(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
         let found = shape_of(image);
         let path = match self {
-            Task::SuperResolve { factor } => path_at(model, found, factor.unwrap_or(USUAL_FACTOR))?,
+            Task::SuperResolve { factor, .. } => path_at(model, found, factor.unwrap_or(USUAL_FACTOR))?,
             _ => path_at(model, found, 1)?,
         };
         let seen = self.degradation(model, &path, found, &to_unit(&image.pixels), noise, false)?;
@@ -209,7 +213,7 @@ impl Task {
                 let observation = Observation::masked(shape, known, noise.unwrap_or(0.0), full_size()?)?;
                 Ok(Degradation { noise_estimated: false, ..plain("inpaint", observation) })
             }
-            Task::SuperResolve { factor } => {
+            Task::SuperResolve { factor, filter } => {
                 let factor = factor.unwrap_or(USUAL_FACTOR).max(1);
                 let (small, values) = if degraded_here {
                     let small = Shape::new(shape.height / factor, shape.width / factor, shape.channels);
@@ -218,7 +222,9 @@ impl Task {
                     let small = Shape::new(found.height, found.width, shape.channels);
                     (small, with_channels(found, values, shape.channels))
                 };
-                let observation = Observation::shrunk(shape, small, noise.unwrap_or(0.0), &values)?;
+                let usual = if model.takes_any_size() { ShrinkFilter::Bicubic } else { ShrinkFilter::Box };
+                let filter = filter.unwrap_or(usual);
+                let observation = Observation::shrunk(shape, small, filter, noise.unwrap_or(0.0), &values)?;
                 Ok(Degradation { noise_estimated: false, ..plain("super-resolve", observation) })
             }
             Task::Colourise => {

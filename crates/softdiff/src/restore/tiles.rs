@@ -116,7 +116,7 @@ pub struct TiledDenoiser<'a, D> {
     inner: D,
     grid: TileGrid,
     batch: usize,
-    progress: Option<&'a mut dyn FnMut(usize)>,
+    progress: Option<&'a mut dyn FnMut(usize) -> sampler::Result<()>>,
 }
 
 impl<'a, D: Denoiser> TiledDenoiser<'a, D> {
@@ -130,8 +130,8 @@ impl<'a, D: Denoiser> TiledDenoiser<'a, D> {
         Ok(TiledDenoiser { inner: make(grid.tile)?, grid, batch: size.batch.max(1), progress: None })
     }
 
-    /// Calls `progress` after each batch of tiles, with their number.
-    pub fn reporting(mut self, progress: &'a mut dyn FnMut(usize)) -> Self {
+    /// Calls `progress` after each batch of tiles, with their number; its error stops.
+    pub fn reporting(mut self, progress: &'a mut dyn FnMut(usize) -> sampler::Result<()>) -> Self {
         self.progress = Some(progress);
         self
     }
@@ -148,7 +148,7 @@ impl<'a, D: Denoiser> TiledDenoiser<'a, D> {
                 self.grid.add(tile, place, &mut sum, &mut weights);
             }
             if let Some(progress) = &mut self.progress {
-                progress(part.len());
+                progress(part.len())?;
             }
         }
         for (pixel, weight) in sum.chunks_exact_mut(self.grid.photograph.channels).zip(&weights) {

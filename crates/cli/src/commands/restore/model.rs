@@ -44,7 +44,9 @@ fn for_photographs() -> Result<PathBuf, Failure> {
         return Ok(place.into());
     }
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join(FOLDER)));
-    let places = [Some(PathBuf::from(FOLDER)), beside];
+    // Where the program was built, for one that was installed from there.
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(|root| root.join(FOLDER));
+    let places = [Some(PathBuf::from(FOLDER)), beside, source];
     places.into_iter().flatten().find(|place| Model::is_at(place)).ok_or_else(|| {
         let failure =
             Failure::new(format!("there is no model for photographs: no {FOLDER} here or beside the program"));

@@ -10,34 +10,40 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use softdiff::Device;
 use softdiff::corruption::Shape;
+use softdiff::engine::atomic_file::PassingFile;
 use softdiff::image::{Metadata, PhotographFile, Picture, from_unit, grid};
 use softdiff::model::Model;
-use softdiff::restore::{Observed, Restoration, fitted};
+use softdiff::restore::{Observed, Restoration, RestoreEvent, fitted};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How much work a photograph is worth.
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
 pub enum Quality {
-    /// One sample in 8 steps.
+    /// 8 evaluations of the network.
     Fast,
-    /// One sample in 15 steps.
+    /// 16.
     #[default]
     Default,
-    /// The mean of 4 samples in 30 steps.
+    /// 32.
     Best,
 }
 
 impl Quality {
-    /// Samples and steps.
-    fn work(self) -> (u64, usize) {
+    /// Evaluations of the network for the restored image, and steps of each sample that is asked for.
+    fn steps(self) -> usize {
         match self {
-            Quality::Fast => (1, 8),
-            Quality::Default => (1, 15),
-            Quality::Best => (4, 30),
+            Quality::Fast => 8,
+            Quality::Default => 16,
+            Quality::Best => 32,
         }
     }
 }
+
+/// Samples that are drawn for --samples and --spread.
+const SAMPLES: u64 = 4;
+/// The least time between two previews.
+const PREVIEW_EVERY: Duration = Duration::from_secs(3);
 
 /// Restores photographs with one model.
 pub struct Photographs<'a> {
@@ -49,12 +55,13 @@ pub struct Photographs<'a> {
 
 impl<'a> Photographs<'a> {
     pub fn new(restore: &'a Restore, model: &'a Model) -> Result<Photographs<'a>, Failure> {
-        let (samples, steps) = restore.quality.unwrap_or_default().work();
+        let samples = if restore.samples || restore.spread { SAMPLES } else { 0 };
         let seeds = restore.seeds.as_ref().map_or_else(|| (0..samples).collect(), |seeds| seeds.0.clone());
         if restore.spread && seeds.len() < 2 {
             let failure = Failure::new("one sample has no spread");
-            return Err(failure.hint("give several, such as --seeds 0..4, or --quality best"));
+            return Err(failure.hint("give several, such as --seeds 0..4"));
         }
+        let steps = restore.quality.unwrap_or_default().steps();
         let by_set = restore.set.iter().any(|set| set.trim_start().starts_with("sample.steps"));
         let of_recipe = model.recipe.with_sets(&restore.set)?.sample.steps;
         let steps = restore.steps.unwrap_or(if by_set { of_recipe } else { steps });
@@ -107,7 +114,7 @@ impl<'a> Photographs<'a> {
 
     /// The files that a photograph gives.
     fn names(&self, files: &PhotographFiles) -> Vec<PathBuf> {
-        let mut names = vec![files.restored.clone()];
+        let mut names = vec![files.restored.clone(), files.with("preview")];
         names.extend(self.restore.spread.then(|| files.with("spread")));
         names.extend(self.restore.compare.then(|| files.with("compare")));
         let samples = self.seeds.iter().filter(|_| self.restore.samples);
@@ -128,6 +135,7 @@ impl<'a> Photographs<'a> {
             .noise(restore.task.noise)
             .sampling(section)
             .seeds(self.seeds.iter().copied())
+            .guess_steps(self.steps)
             .unconditioned(restore.free)
             .batch(restore.batch)
             .device(device);
@@ -150,16 +158,23 @@ impl<'a> Photographs<'a> {
         }
         let begun = Instant::now();
         let progress = Progress::new("restoring", if tiles.is_some() { "tiles" } else { "samples" });
-        let restored = restoration.restore(observed, &mut |done, total| progress.update(done, total))?;
-        drop(progress);
+        // What was grey stays grey, unless it is to be given colours.
+        let Shape { height, width, channels } = observed.observation.shape();
+        let wanted = if observed.task == "colourise" { channels } else { found.channels.min(channels) };
+        let shown =
+            |values: &[f64]| Picture { width, height, channels, pixels: from_unit(values) }.with_channels(wanted);
+        let mut preview = Preview::new(files.with("preview"));
+        let restored = restoration.restore(observed, &mut |event| {
+            match event {
+                RestoreEvent::Work { done, total } => progress.update(done, total),
+                RestoreEvent::Guess(guess) => preview.update(|| shown(guess).to_png()),
+            }
+            Ok(())
+        })?;
+        drop((progress, preview));
         let seconds = begun.elapsed().as_secs_f64();
 
         let seen = &restored.observed;
-        let Shape { height, width, channels } = seen.observation.shape();
-        // What was grey stays grey, unless it is to be given colours.
-        let wanted = if seen.task == "colourise" { channels } else { found.channels.min(channels) };
-        let shown =
-            |values: &[f64]| Picture { width, height, channels, pixels: from_unit(values) }.with_channels(wanted);
         let after = shown(&restored.mean);
         let mut written = Vec::new();
         let mut write = |path: PathBuf, png: Vec<u8>| -> Outcome {
@@ -197,8 +212,8 @@ impl<'a> Photographs<'a> {
             "image": files.image.display().to_string(), "task": seen.task, "width": width, "height": height, "tiles": tiles,
             "level": seen.level, "level_estimated": seen.level_estimated, "boundary": seen.boundary,
             "noise": seen.observation.sigma(), "noise_estimated": seen.noise_estimated,
-            "entered_at": seen.entry.time(), "mismatch": seen.mismatch, "sampler": sampler, "steps": restored.steps,
-            "samples": self.seeds.len(), "seconds": seconds, "misfit": restored.misfit,
+            "entered_at": seen.entry.time(), "mismatch": seen.mismatch, "evaluations": restored.guess_steps,
+            "sampler": sampler, "steps": restored.steps, "samples": self.seeds.len(), "seconds": seconds, "misfit": restored.misfit,
             "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": written,
         }))
     }
@@ -212,6 +227,34 @@ impl<'a> Photographs<'a> {
         let tiles =
             tiles.map_or(String::new(), |tiles| format!(" in {tiles} tile{}", if tiles == 1 { "" } else { "s" }));
         format!("{}{}, {noise}, {width}x{height}{tiles}", seen.task, level.unwrap_or_default())
+    }
+}
+
+/// What a photograph looks like so far, in a file that is removed at the end.
+struct Preview {
+    place: PathBuf,
+    file: PassingFile,
+    last: Instant,
+    shown: bool,
+}
+
+impl Preview {
+    fn new(place: PathBuf) -> Preview {
+        Preview { file: PassingFile::new(&place), place, last: Instant::now(), shown: false }
+    }
+
+    /// Writes it anew if that is some time ago.
+    fn update(&mut self, png: impl FnOnce() -> Vec<u8>) {
+        // A preview that cannot be written keeps nobody from the result, whose own error will say why.
+        if self.last.elapsed() < PREVIEW_EVERY || make_folder(&self.place).is_err() || self.file.write(&png()).is_err()
+        {
+            return;
+        }
+        self.last = Instant::now();
+        if !self.shown {
+            eprintln!("preview: {}", self.place.display());
+            self.shown = true;
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::kernel;
 use crate::commands::images;
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
-use softdiff::corruption::{Boundary, Direction, Shape};
+use softdiff::corruption::{Boundary, Direction, Shape, ShrinkFilter};
 use softdiff::image::MAX_SIDE;
 use softdiff::model::Model;
 use softdiff::recipe::CorruptionSection;
@@ -18,7 +18,7 @@ pub struct TaskFlags {
     #[arg(long, value_enum)]
     task: Option<TaskName>,
     /// Enter the model's path at this time, from 0 to 1: the image is corrupted as the path is there.
-    #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "boundary", "vertical", "angle", "kernel", "map", "mask", "factor"])]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, conflicts_with_all = ["task", "corruption", "level", "boundary", "vertical", "angle", "kernel", "map", "mask", "factor", "shrunk_by"])]
     time: Option<f64>,
     /// The corruption to undo, if not the model's own.
     #[arg(long, value_enum)]
@@ -47,6 +47,9 @@ pub struct TaskFlags {
     /// How many times larger a photograph is made to super-resolve, and how many times smaller --degrade makes it; 4 if not given.
     #[arg(long, value_name = "N")]
     factor: Option<usize>,
+    /// How the image was made smaller, to super-resolve it [default: bicubic for photographs, else box].
+    #[arg(long, value_enum, value_name = "FILTER")]
+    shrunk_by: Option<ShrinkFilterName>,
     /// Deviation of the noise in the image, for values from 0 to 1; estimated from the image where it can be.
     #[arg(long, allow_negative_numbers = true)]
     pub noise: Option<f64>,
@@ -89,6 +92,24 @@ pub enum BoundaryName {
     Reflect,
     /// The opposite side.
     Periodic,
+}
+
+/// How an image was made smaller.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum ShrinkFilterName {
+    /// Means over blocks.
+    Box,
+    /// Bicubic with antialiasing, as Pillow and most programs do.
+    Bicubic,
+}
+
+impl From<ShrinkFilterName> for ShrinkFilter {
+    fn from(name: ShrinkFilterName) -> ShrinkFilter {
+        match name {
+            ShrinkFilterName::Box => ShrinkFilter::Box,
+            ShrinkFilterName::Bicubic => ShrinkFilter::Bicubic,
+        }
+    }
 }
 
 impl From<BoundaryName> for Boundary {
@@ -156,7 +177,9 @@ impl TaskFlags {
             (TaskName::Denoise, _) => Task::Denoise,
             (TaskName::Inpaint, Some(known)) => Task::Inpaint { known },
             (TaskName::Inpaint, None) => return Err(RestoreError::NoMask.into()),
-            (TaskName::SuperResolve, _) => Task::SuperResolve { factor: self.factor },
+            (TaskName::SuperResolve, _) => {
+                Task::SuperResolve { factor: self.factor, filter: self.shrunk_by.map(ShrinkFilter::from) }
+            }
             (TaskName::Colourise, _) => Task::Colourise,
         })
     }
@@ -209,6 +232,7 @@ impl TaskFlags {
             ("--map", self.map.is_some(), self.corruption == Some(CorruptionName::Custom)),
             ("--mask", self.mask.is_some(), task == TaskName::Inpaint),
             ("--factor", self.factor.is_some(), scaled && task == TaskName::SuperResolve),
+            ("--shrunk-by", self.shrunk_by.is_some(), task == TaskName::SuperResolve),
         ] {
             if given && !used {
                 let failure = Failure::new(format!("{flag} has no effect on this task and corruption"));

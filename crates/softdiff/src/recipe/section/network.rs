@@ -2,7 +2,7 @@
 
 use super::PathSection;
 use crate::corruption::Shape;
-use crate::network::{Embedding, TimeInput, UNetConfig};
+use crate::network::{Embedding, Normalisation, TimeInput, UNetConfig};
 use crate::recipe::keys::{Flag, Number, RecipeKey, Size, Sizes, Word, section};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::TomlWriter;
@@ -21,6 +21,7 @@ pub enum TimeCondition {
 
 const CONDITIONS: [(&str, TimeCondition); 3] =
     [("time", TimeCondition::Time), ("log-sigma", TimeCondition::LogSigma), ("noise-index", TimeCondition::NoiseIndex)];
+const NORMS: [(&str, Normalisation); 2] = [("group", Normalisation::Group), ("none", Normalisation::None)];
 /// score_sde's `model.num_scales`, less one.
 const LAST_INDEX: f64 = 999.0;
 
@@ -57,6 +58,7 @@ section! {
         unit_range: bool = usual.unit_range, Flag(), "map images from [0, 1] to [-1, 1] first";
         condition: TimeCondition = TimeCondition::Time, Word(&CONDITIONS), "what the network is conditioned on besides the image; with path \"ve\" also \"log-sigma\" or \"noise-index\" (of 1000 levels), as score_sde's networks with Fourier and positional embedding: for train.from an imported one", unless_default;
         mask_channel: bool = false, Flag(), "show the network, as one more channel, what the corruption leaves of a white image: the mask of a masking", unless_default;
+        norm: Normalisation = Normalisation::Group, Word(&NORMS), "GroupNorm before every SiLU, or none: the output at a pixel then depends on the pixels around it alone, and tiles of photographs agree", unless_default;
     }
 }
 
@@ -152,6 +154,7 @@ impl NetworkSection {
             unit_range: self.unit_range,
             time_input,
             mask_channel: self.mask_channel,
+            norm: self.norm,
         }
     }
 
