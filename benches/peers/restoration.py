@@ -134,6 +134,9 @@ except ImportError as error:
         MISSING[name] = f"{error}: pip install scikit-image"
 
 try:
+    # bm3d 4.0.3 asks for a function that NumPy 2.4 has under its new name only.
+    if not hasattr(np, "trapz"):
+        np.trapz = np.trapezoid
     import bm3d
     from importlib.metadata import version
 

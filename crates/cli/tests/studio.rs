@@ -31,8 +31,8 @@ fn uploads_are_pictures_within_limits() {
     let upload = |body: &[u8]| server.post("/api/pictures", "application/octet-stream", body);
     let (host, cookie) = (&server.address, &server.cookie);
     let head = format!("POST /api/pictures HTTP/1.1\r\nHost: {host}\r\n{cookie}Content-Length: ");
-    assert_eq!(server.raw(format!("{head}8388609\r\n\r\n").as_bytes()).status, 413);
-    assert_eq!(upload(&vec![0; (8 << 20) + 1]).status, 413);
+    assert_eq!(server.raw(format!("{head}33554433\r\n\r\n").as_bytes()).status, 413);
+    assert_eq!(upload(&vec![0; (32 << 20) + 1]).status, 413);
     for junk in [&b""[..], b"GIF89a", b"\x89PNG\r\n\x1a\n", &vec![7; 1 << 20], b"<svg onload=alert(1)>"] {
         assert_eq!(upload(junk).status, 422);
     }

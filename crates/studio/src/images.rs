@@ -6,20 +6,21 @@ use super::server::PATIENCE;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use softdiff::data::{DataError, LoadOptions, Source};
-use softdiff::image::{Format, Picture, decode, png, resize};
+use softdiff::image::{Format, PhotographFile, Picture, png, resize};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Embedded images on offer.
 const SAMPLES: usize = 12;
-/// Longest side of an image to work on; larger ones are made smaller.
+/// Longest side of an image on the page; photographs are restored as they are.
 const LONGEST_SIDE: usize = 256;
-/// Uploads kept; the oldest goes first.
+/// Uploads kept, and bytes of their pixels; the oldest goes first.
 const KEPT: usize = 16;
+const KEPT_BYTES: usize = 256 << 20;
 /// Images that are decoded at the same time, each of up to 256 MiB.
 const DECODING: usize = 2;
 
@@ -33,7 +34,31 @@ pub struct UploadedImages {
 #[derive(Default)]
 struct Uploads {
     count: u64,
-    kept: VecDeque<(String, Arc<Picture>)>,
+    kept: VecDeque<Upload>,
+}
+
+struct Upload {
+    id: String,
+    small: Arc<Picture>,
+    file: Arc<PhotographFile>,
+}
+
+impl Uploads {
+    fn keep(&mut self, file: PhotographFile, small: Arc<Picture>) -> String {
+        self.count += 1;
+        let id = format!("upload-{}", self.count);
+        self.kept.push_back(Upload { id: id.clone(), small, file: Arc::new(file) });
+        let bytes = |kept: &VecDeque<Upload>| kept.iter().map(|one| one.file.picture.pixels.len()).sum::<usize>();
+        while self.kept.len() > KEPT || self.kept.len() > 1 && bytes(&self.kept) > KEPT_BYTES {
+            self.kept.pop_front();
+        }
+        id
+    }
+
+    fn find(&self, id: &str) -> Result<&Upload, HttpProblem> {
+        let found = self.kept.iter().find(|upload| upload.id == id);
+        found.ok_or_else(|| HttpProblem::missing("this image is not here any more", "upload it again"))
+    }
 }
 
 impl UploadedImages {
@@ -53,15 +78,28 @@ impl UploadedImages {
         self.samples.iter().enumerate().map(one).collect()
     }
 
-    /// The embedded or uploaded image of that identifier.
+    /// The embedded or uploaded image of that identifier, as the page shows it.
     pub fn get(&self, id: &str) -> Result<Arc<Picture>, HttpProblem> {
-        let sample = id.strip_prefix("sample-").and_then(|index| index.parse::<usize>().ok());
-        if let Some(picture) = sample.and_then(|index| self.samples.get(index)) {
-            return Ok(picture.clone());
+        match self.sample(id) {
+            Some(picture) => Ok(picture.clone()),
+            None => Ok(self.uploads().find(id)?.small.clone()),
         }
-        let uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = uploads.kept.iter().find(|(name, _)| name == id).map(|(_, picture)| picture.clone());
-        found.ok_or_else(|| HttpProblem::missing("this image is not here any more", "upload it again"))
+    }
+
+    /// The same at its full size, with what else its file says.
+    pub fn photograph(&self, id: &str) -> Result<Arc<PhotographFile>, HttpProblem> {
+        match self.sample(id) {
+            Some(picture) => Ok(Arc::new(PhotographFile::from_picture((**picture).clone()))),
+            None => Ok(self.uploads().find(id)?.file.clone()),
+        }
+    }
+
+    fn sample(&self, id: &str) -> Option<&Arc<Picture>> {
+        self.samples.get(id.strip_prefix("sample-")?.parse::<usize>().ok()?)
+    }
+
+    fn uploads(&self) -> MutexGuard<'_, Uploads> {
+        self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `POST /api/pictures`: decodes a PNG, JPEG or WebP file and keeps the image.
@@ -70,30 +108,25 @@ impl UploadedImages {
         if !matches!(Format::recognise(bytes), Some(Format::Png | Format::Jpeg | Format::WebP)) {
             return Err(refuse("this is not an image of a known kind".into()));
         }
-        let picture = {
+        let file = {
             let turn = timeout(PATIENCE, self.decoding.acquire());
             let _turn = Handle::current().block_on(turn).map_err(|_| too_many_uploads())?;
-            decode(bytes).map_err(|error| refuse(error.to_string()))?
+            PhotographFile::read(bytes).map_err(|error| refuse(error.to_string()))?
         };
-        let picture = Arc::new(shrunk(&picture));
-        let mut uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
-        uploads.count += 1;
-        let id = format!("upload-{}", uploads.count);
-        uploads.kept.push_back((id.clone(), picture.clone()));
-        if uploads.kept.len() > KEPT {
-            uploads.kept.pop_front();
-        }
-        Ok(json!({ "id": id, "width": picture.width, "height": picture.height, "png": shown(&picture) }))
+        let (width, height, small) = (file.picture.width, file.picture.height, shrunk(&file.picture, LONGEST_SIDE));
+        let (png, small) = (shown(&small), Arc::new(small));
+        let id = self.uploads().keep(file, small);
+        Ok(json!({ "id": id, "width": width, "height": height, "png": png }))
     }
 }
 
-/// The image with its longest side within the limit.
-fn shrunk(picture: &Picture) -> Picture {
+/// The image with its longest side within a limit.
+pub fn shrunk(picture: &Picture, longest_side: usize) -> Picture {
     let longest = picture.width.max(picture.height);
-    if longest <= LONGEST_SIDE {
+    if longest <= longest_side {
         return picture.clone();
     }
-    let side = |side: usize| (side * LONGEST_SIDE / longest).max(1);
+    let side = |side: usize| (side * longest_side / longest).max(1);
     resize::bilinear(picture, side(picture.width), side(picture.height))
 }
 

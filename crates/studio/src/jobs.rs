@@ -13,6 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING: usize = 8;
 /// Most tasks that are remembered.
 const REMEMBERED: usize = 16;
+/// Most tasks whose file to download is kept.
+const FILES: usize = 4;
 /// Most bytes of images that one task keeps.
 const LARGEST: usize = 64 << 20;
 /// Most bytes of images in one answer.
@@ -36,6 +38,7 @@ struct JobProgress {
     total: usize,
     frames: Vec<(usize, Value)>,
     bytes: usize,
+    result: Option<Arc<Vec<u8>>>,
     problem: Option<HttpProblem>,
 }
 
@@ -69,6 +72,11 @@ impl Job {
             progress.bytes += size;
             progress.frames.push((size, frame));
         }
+    }
+
+    /// Keeps a file to download.
+    pub fn keep(&self, file: Vec<u8>) {
+        held(&self.progress).result = Some(Arc::new(file));
     }
 
     fn run(&self) {
@@ -107,10 +115,11 @@ impl Job {
             JobState::Cancelled => "cancelled",
         };
         let problem = progress.problem.as_ref().map(HttpProblem::facts);
+        let result = progress.result.is_some();
         json!({
             "id": self.id, "title": self.title, "state": state, "done": progress.done, "total": progress.total,
             "next": since.saturating_add(frames.len()), "more": since + frames.len() < progress.frames.len(),
-            "frames": frames, "problem": problem,
+            "frames": frames, "result": result, "problem": problem,
         })
     }
 
@@ -173,6 +182,10 @@ impl Jobs {
         while line.all.len() > REMEMBERED && line.all.front().is_some_and(|oldest| oldest.is_over()) {
             line.all.pop_front();
         }
+        // Files are large: only the last few are kept.
+        for older in line.all.iter().rev().skip(FILES) {
+            held(&older.progress).result = None;
+        }
         self.line.1.notify_one();
         Ok(json!({ "id": job.id }))
     }
@@ -180,6 +193,12 @@ impl Jobs {
     /// `/api/job?id=&since=`: how one is doing, with what it showed after the first `since`.
     pub fn look(&self, query: &QueryValues) -> Result<Value, HttpProblem> {
         Ok(self.find(query)?.facts(query.number("since", 0)?))
+    }
+
+    /// `/api/result?id=`: the file that one made.
+    pub fn result(&self, query: &QueryValues) -> Result<Arc<Vec<u8>>, HttpProblem> {
+        let result = held(&self.find(query)?.progress).result.clone();
+        result.ok_or_else(|| HttpProblem::missing("this task has made no file", "wait for its end, or start it again"))
     }
 
     /// `POST /api/cancel?id=`: asks one to stop.

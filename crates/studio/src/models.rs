@@ -1,6 +1,7 @@
 //! Models to sample and restore with: those that were named at the start, and the runs with a checkpoint.
 
 use super::problem::HttpProblem;
+use super::query::QueryValues;
 use super::runs::Runs;
 use serde_json::{Value, json};
 use softdiff::engine::Device;
@@ -55,6 +56,17 @@ impl Models {
     /// `/api/models`: identifier and name of each.
     pub fn answer(&self) -> Value {
         self.list().into_iter().map(|(id, name, _)| json!({ "id": id, "name": name })).collect()
+    }
+
+    /// `/api/model?id=`: what one is for, and its own way of sampling.
+    pub fn facts(&self, query: &QueryValues) -> Result<Value, HttpProblem> {
+        let (name, place) = self.place(query.value("id").unwrap_or_default())?;
+        let model = self.open(&place)?;
+        let (shape, sample) = (model.path.shape(), &model.recipe.sample);
+        Ok(json!({
+            "name": name, "any_size": model.takes_any_size(), "width": shape.width, "height": shape.height,
+            "sampler": sample.sampler, "steps": sample.steps,
+        }))
     }
 
     /// Name and folder of the model with that identifier.

@@ -1,9 +1,12 @@
 //! Restoring an uploaded image with a model: samples, their mean, and where they differ.
 
+mod photograph;
+
 use super::Studio;
 use super::jobs::Job;
 use super::problem::HttpProblem;
 use super::sample::sheet;
+use photograph::PhotographOrder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use softdiff::corruption::{Boundary, Shape};
@@ -78,20 +81,58 @@ impl Hole {
 pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
     let order: RestoreForm = serde_json::from_slice(body)
         .map_err(|error| HttpProblem::refused(error.to_string(), "use the page's own form"))?;
-    if !(1..=SAMPLES).contains(&order.samples) || !(1..=STEPS).contains(&order.steps) {
+    if order.samples > SAMPLES || !(1..=STEPS).contains(&order.steps) {
         let problem = format!("{} samples in {} steps cannot be had", order.samples, order.steps);
-        return Err(HttpProblem::refused(problem, format!("give 1 to {SAMPLES} samples and 1 to {STEPS} steps")));
+        return Err(HttpProblem::refused(problem, format!("give up to {SAMPLES} samples and 1 to {STEPS} steps")));
     }
-    let picture = studio.images.get(&order.picture)?;
+    let (picture, photograph) = (studio.images.get(&order.picture)?, studio.images.photograph(&order.picture)?);
     let (name, place) = studio.models.place(&order.model)?;
     let models = studio.models.clone();
     studio.jobs.submit(format!("restoring with {name}"), move |job| {
         let model = models.open(&place)?;
-        let precision = model.recipe.train.precision;
         let device = models.device()?;
+        if model.takes_any_size() {
+            let order = PhotographOrder { model: &model, file: &photograph, shown: &picture, form: &order };
+            return order.restore(job, device).map_err(HttpProblem::failed);
+        }
+        if order.samples == 0 {
+            return Err(HttpProblem::refused("this model restores by samples", "give 1 to 8 samples"));
+        }
+        let precision = model.recipe.train.precision;
         let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpProblem::failed)?;
+        let (found, shape) = (&photograph.picture, model.path.shape());
+        if !order.degrade && (found.width, found.height) != (shape.width, shape.height) {
+            let sizes = format!("{}x{} pixels, made {}x{}", found.width, found.height, shape.width, shape.height);
+            let remedy = "a model for photographs restores it as it is";
+            if order.task != RestoreTask::SuperResolve {
+                job.show(json!({ "text": format!("The image has {sizes} for this model; {remedy}.") }));
+            }
+        }
         restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpProblem::failed)
     })
+}
+
+impl RestoreForm {
+    /// What to undo; `mask` is an image that is white where to fill in.
+    fn task(&self, mask: impl FnOnce(&Hole) -> Picture) -> Result<Task, RestoreError> {
+        Ok(match self.task {
+            RestoreTask::Deblur => Task::Deblur {
+                kind: None,
+                level: self.level.or(self.degrade.then_some(USUAL_BLUR)),
+                boundary: self.boundary,
+                direction: None,
+            },
+            RestoreTask::Denoise => Task::Denoise,
+            RestoreTask::Inpaint => {
+                let mask = mask(self.hole.as_ref().ok_or(RestoreError::NoMask)?);
+                Task::Inpaint { known: known_pixels(&to_unit(&mask.pixels), "the rectangle")? }
+            }
+            RestoreTask::SuperResolve => {
+                Task::SuperResolve { factor: Some(self.factor.unwrap_or(USUAL_FACTOR)), filter: None }
+            }
+            RestoreTask::Colourise => Task::Colourise,
+        })
+    }
 }
 
 fn restore(
@@ -102,24 +143,7 @@ fn restore(
     order: &RestoreForm,
 ) -> Result<(), RestoreError> {
     let shape = model.path.shape();
-    let task = match order.task {
-        RestoreTask::Deblur => Task::Deblur {
-            kind: None,
-            level: order.level.or(order.degrade.then_some(USUAL_BLUR)),
-            boundary: order.boundary,
-            direction: None,
-        },
-        RestoreTask::Denoise => Task::Denoise,
-        RestoreTask::Inpaint => {
-            let mask = order.hole.as_ref().ok_or(RestoreError::NoMask)?.mask(picture);
-            let mask = resized(&mask, Shape { channels: 1, ..shape });
-            Task::Inpaint { known: known_pixels(&to_unit(&mask.pixels), "the rectangle")? }
-        }
-        RestoreTask::SuperResolve => {
-            Task::SuperResolve { factor: Some(order.factor.unwrap_or(USUAL_FACTOR)), filter: None }
-        }
-        RestoreTask::Colourise => Task::Colourise,
-    };
+    let task = order.task(|hole| resized(&hole.mask(picture), Shape { channels: 1, ..shape }))?;
     // An image to be made larger is taken as it is.
     let seen = match order.task == RestoreTask::SuperResolve && !order.degrade {
         true => picture.clone(),

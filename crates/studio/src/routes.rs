@@ -19,11 +19,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// Largest body: an uploaded image.
-const LARGEST_BODY: usize = 8 << 20;
+const LARGEST_BODY: usize = 32 << 20;
 /// Memory for bodies is counted in parts of so many bytes.
 const BODY_UNIT: usize = 64 << 10;
-/// Parts that may be in use at the same time: 32 of the largest bodies.
-pub const BODY_UNITS: usize = 32 * LARGEST_BODY / BODY_UNIT;
+/// Parts that may be in use at the same time: 8 of the largest bodies.
+pub const BODY_UNITS: usize = 8 * LARGEST_BODY / BODY_UNIT;
 
 /// Sent with every answer. The policy: nothing from elsewhere, nothing in frames, no script but the page's own.
 const HEADERS: [(HeaderName, &str); 7] = [
@@ -52,6 +52,8 @@ pub fn router(studio: Arc<Studio>) -> Router {
         .route("/api/runs", look(|studio, _| Ok(studio.runs.answer())))
         .route("/api/losses", look(|studio, query| studio.runs.losses(query)))
         .route("/api/preview", get(preview))
+        .route("/api/model", look(|studio, query| studio.models.facts(query)))
+        .route("/api/result", get(result))
         .route("/api/job", look(|studio, query| studio.jobs.look(query)))
         .route("/api/pictures", act("application/octet-stream", |studio, _, body| studio.images.upload(body)))
         .route("/api/sample", act("application/json", |studio, _, body| sample::submit(studio, body)))
@@ -90,6 +92,11 @@ fn start(studio: &Studio) -> Value {
 async fn preview(State(studio): SharedStudio, uri: Uri) -> Result<Response, HttpProblem> {
     let png = |bytes| ([(CONTENT_TYPE, "image/png")], bytes).into_response();
     work(move || studio.runs.preview(&QueryValues::new(&uri)).map(png)).await
+}
+
+async fn result(State(studio): SharedStudio, uri: Uri) -> Result<Response, HttpProblem> {
+    let file = studio.jobs.result(&QueryValues::new(&uri))?;
+    Ok(([(CONTENT_TYPE, "image/png")], file.to_vec()).into_response())
 }
 
 /// A GET route that answers with a JSON object.

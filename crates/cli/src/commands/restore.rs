@@ -14,6 +14,7 @@ use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
+pub use model::{photo_model, pictures_in};
 use photographs::{Photographs, Quality};
 use serde_json::json;
 use softdiff::corruption::Shape;

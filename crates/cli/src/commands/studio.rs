@@ -1,6 +1,7 @@
 //! `softdiff studio`: the page in the browser.
 
 use super::device::DeviceFlag;
+use super::restore::photo_model;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::json;
@@ -54,7 +55,11 @@ impl StudioCommand {
     /// Runs the verb, until a signal ends it.
     pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let device = self.device.name().to_owned();
-        let options = StudioOptions { runs: self.runs, models: self.model, device, token: !self.no_token };
+        let mut models = self.model;
+        if let Some(photos) = photo_model().filter(|photos| !models.contains(photos)) {
+            models.push(photos);
+        }
+        let options = StudioOptions { runs: self.runs, models, device, token: !self.no_token };
         let url = serve(SocketAddr::new(self.host, self.port), options).map_err(|error| {
             match error.hint().map(|hint| hint.into_owned()) {
                 Some(hint) => Failure::new(error).hint(hint),

@@ -17,6 +17,11 @@ pub struct PhotographFile {
 }
 
 impl PhotographFile {
+    /// An image that comes from no file.
+    pub fn from_picture(picture: Picture) -> PhotographFile {
+        PhotographFile { picture, alpha: None, metadata: Metadata::default(), is_16_bit: false }
+    }
+
     /// Decodes a file as [`super::decode`] does, but for transparency.
     pub fn read(bytes: &[u8]) -> Result<PhotographFile, ImageError> {
         let stored = decode_samples(bytes)?;

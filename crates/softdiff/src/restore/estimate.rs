@@ -1,9 +1,48 @@
 //! How strong a degradation is, estimated from the image alone.
 
 use super::{RestoreError, Result};
-use crate::corruption::{Shape, cosine_basis};
-use crate::linalg::Matrix;
+use crate::corruption::{CosineTransform, Shape};
 use std::f64::consts::PI;
+
+/// A part of an image that an estimate is repeated on has sides of at least so many pixels, and there are at most so many along a side.
+const PART: usize = 64;
+const PARTS: usize = 4;
+
+/// A number that was estimated from an image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// From the whole image.
+    pub value: f64,
+    /// Its standard error: how much estimates from parts of the image differ, over the root of their number. None for an image too
+    /// small to be parted.
+    pub error: Option<f64>,
+}
+
+impl Estimate {
+    /// Estimates from the whole image, and from its parts to know how sure that is.
+    pub fn over_parts(
+        shape: Shape,
+        values: &[f64],
+        estimate: impl Fn(Shape, &[f64]) -> Result<f64>,
+    ) -> Result<Estimate> {
+        let value = estimate(shape, values)?;
+        let Shape { height, width, channels } = shape;
+        let (down, across) = ((height / PART).min(PARTS), (width / PART).min(PARTS));
+        let mut found = Vec::new();
+        for (i, j) in (0..down).flat_map(|i| (0..across).map(move |j| (i, j))) {
+            let part = Shape::new(height / down, width / across, channels);
+            let rows = (0..part.height).map(|y| ((i * part.height + y) * width + j * part.width) * channels);
+            let values: Vec<f64> =
+                rows.flat_map(|start| &values[start..start + part.width * channels]).copied().collect();
+            // A part of one colour says nothing.
+            found.extend(estimate(part, &values).ok());
+        }
+        let count = found.len() as f64;
+        let mean = found.iter().sum::<f64>() / count;
+        let variance = found.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        Ok(Estimate { value, error: (found.len() > 2).then(|| (variance / count).sqrt()) })
+    }
+}
 
 /// The deviation of white noise in an image (Immerkaer 1996, with the median in place of the mean).
 ///
@@ -43,8 +82,8 @@ pub fn blur_deviation(shape: Shape, values: &[f64], noise: f64) -> Result<f64> {
     let rings = shape.height.min(shape.width) / 2;
     let mut sums = vec![(0.0, 0.0, 0usize); rings];
     for channel in 0..shape.channels {
-        let plane: Vec<f64> = values.iter().skip(channel).step_by(shape.channels).copied().collect();
-        let spectrum = cosine_transform(shape, &plane)?;
+        let mut spectrum: Vec<f64> = values.iter().skip(channel).step_by(shape.channels).copied().collect();
+        CosineTransform::new(shape.height, shape.width).forward(&mut spectrum);
         for (index, coefficient) in spectrum.iter().enumerate().skip(1) {
             let (k, l) = (index / shape.width, index % shape.width);
             let w2 = (PI * k as f64 / shape.height as f64).powi(2) + (PI * l as f64 / shape.width as f64).powi(2);
@@ -75,10 +114,4 @@ fn slope(points: &[(f64, f64, f64)]) -> f64 {
     let (x, y) = (mean(|p| p.0), mean(|p| p.1));
     let over: f64 = points.iter().map(|p| p.2 * (p.0 - x) * (p.1 - y)).sum();
     over / points.iter().map(|p| p.2 * (p.0 - x).powi(2)).sum::<f64>().max(f64::MIN_POSITIVE)
-}
-
-fn cosine_transform(shape: Shape, plane: &[f64]) -> Result<Vec<f64>> {
-    let image = Matrix::from_vec(shape.height, shape.width, plane.to_vec())
-        .map_err(crate::corruption::CorruptionError::from)?;
-    Ok(cosine_basis(shape.height).times(&image).times_transposed(&cosine_basis(shape.width)).into_values())
 }

@@ -27,7 +27,7 @@ mod tiles;
 pub use conditioned::Conditioned;
 pub use entry::{PathEntry, PathMatch};
 pub use error::RestoreError;
-pub use estimate::{blur_deviation, noise_deviation};
+pub use estimate::{Estimate, blur_deviation, noise_deviation};
 pub use observation::{Observation, POOR_FIT, QUANTISATION};
 pub use plug_and_play::PlugAndPlay;
 pub use posterior::{PosteriorSampler, PosteriorSamples};

@@ -182,7 +182,7 @@ impl<'a> Restoration<'a> {
         let precision = self.model.recipe.train.precision;
         if observed.path.shape() != self.model.path.shape() {
             let shape = observed.path.shape();
-            let size = TileSize::on(&device);
+            let size = TileSize::on(&device).covering(shape);
             let samples = self.evaluations(&observed)? * self.all_seeds().len();
             let total = size.tiles(shape) * (self.guess_evaluations(&observed) + samples);
             // Tiles and guesses are reported from different places.
@@ -208,7 +208,7 @@ impl<'a> Restoration<'a> {
     /// In how many tiles a photograph is computed on a device; none where the model takes it whole, as it takes its own images.
     pub fn tiles(&self, observed: &Observed, device: &Device) -> Option<usize> {
         let shape = observed.path.shape();
-        (shape != self.model.path.shape()).then(|| TileSize::on(device).tiles(shape))
+        (shape != self.model.path.shape()).then(|| TileSize::on(device).covering(shape).tiles(shape))
     }
 
     /// The same with a denoiser of the caller's, which takes `batch` images at a time.

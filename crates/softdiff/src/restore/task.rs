@@ -1,6 +1,6 @@
 //! What happened to an image: the tasks that people know by name, and how their strength is estimated.
 
-use super::{Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
+use super::{Estimate, Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
 use crate::corruption::{
     Boundary, CorruptionSpec, Direction, Grey, Kernel, LinearMap, ParameterValue, Shape, ShrinkFilter,
 };
@@ -91,16 +91,39 @@ pub struct Observed {
     pub level: Option<f64>,
     /// Whether the level was estimated from the image.
     pub level_estimated: bool,
+    /// The standard error of an estimated level, over parts of the image.
+    pub level_error: Option<f64>,
     /// What a blur saw beyond the border.
     pub boundary: Option<Boundary>,
     /// The image before it was degraded here.
     pub truth: Option<Vec<f64>>,
     /// Whether the noise was estimated from the image.
     pub noise_estimated: bool,
+    /// The standard error of an estimated noise, over parts of the image.
+    pub noise_error: Option<f64>,
     /// Where the path is entered.
     pub entry: PathEntry,
     /// How much the path's map differs there.
     pub mismatch: f64,
+}
+
+impl Observed {
+    /// What was found out, in a line: the task, its level and noise with their standard errors where they were estimated, and
+    /// the size.
+    pub fn summary(&self) -> String {
+        let estimated = |is: bool, error: Option<f64>, digits: usize| match (is, error) {
+            (false, _) => String::new(),
+            (true, None) => " (estimated)".into(),
+            (true, Some(error)) => format!(" ± {error:.digits$} (estimated)"),
+        };
+        let level = self.level.map_or(String::new(), |level| {
+            format!(" of level {level:.3}{}", estimated(self.level_estimated, self.level_error, 3))
+        });
+        let noise = self.observation.sigma() / self.observation.copies().sqrt();
+        let noise = format!("noise {noise:.4}{}", estimated(self.noise_estimated, self.noise_error, 4));
+        let Shape { height, width, .. } = self.observation.shape();
+        format!("{}{level}, {noise}, {width}x{height}", self.task)
+    }
 }
 
 /// What a task makes of an image.
@@ -109,8 +132,10 @@ struct Degradation {
     observation: Observation,
     level: Option<f64>,
     level_estimated: bool,
+    level_error: Option<f64>,
     boundary: Option<Boundary>,
     noise_estimated: bool,
+    noise_error: Option<f64>,
 }
 
 impl Task {
@@ -167,16 +192,27 @@ impl Task {
                 (found.entry(), found.mismatch)
             }
         };
-        let Degradation { name, observation, level, level_estimated, boundary, noise_estimated } = seen;
+        let Degradation {
+            name,
+            observation,
+            level,
+            level_estimated,
+            level_error,
+            boundary,
+            noise_estimated,
+            noise_error,
+        } = seen;
         Ok(Observed {
             task: name,
             observation,
             path,
             level,
             level_estimated,
+            level_error,
             boundary,
             truth,
             noise_estimated,
+            noise_error,
             entry,
             mismatch,
         })
@@ -194,20 +230,27 @@ impl Task {
     ) -> Result<Degradation> {
         let shape = path.shape();
         let full_size = || fit(found, values, shape);
-        let estimated = |values: &[f64]| noise.map_or_else(|| noise_deviation(shape, values), Ok);
+        let estimated = |values: &[f64]| match noise {
+            Some(noise) => Ok(Estimate { value: noise, error: None }),
+            None => Estimate::over_parts(shape, values, noise_deviation),
+        };
         let plain = |name, observation| Degradation {
             name,
             observation,
             level: None,
             level_estimated: false,
+            level_error: None,
             boundary: None,
             noise_estimated: noise.is_none(),
+            noise_error: None,
         };
         match self {
             Task::OnPath { t } => {
                 let values = full_size()?;
-                let observation = Observation::on_path(path, *t, estimated(&values)?, values)?;
-                Ok(Degradation { level: Some(path.level(*t)?), ..plain("the path's corruption", observation) })
+                let Estimate { value: noise, error: noise_error } = estimated(&values)?;
+                let observation = Observation::on_path(path, *t, noise, values)?;
+                let level = Some(path.level(*t)?);
+                Ok(Degradation { level, noise_error, ..plain("the path's corruption", observation) })
             }
             Task::Inpaint { known } => {
                 let observation = Observation::masked(shape, known, noise.unwrap_or(0.0), full_size()?)?;
@@ -235,21 +278,27 @@ impl Task {
             }
             Task::Denoise => {
                 let values = full_size()?;
-                let noise = estimated(&values)?;
-                Ok(plain("denoise", Observation::new(shape, LinearMap::Identity, noise, values)?))
+                let Estimate { value: noise, error: noise_error } = estimated(&values)?;
+                let observation = Observation::new(shape, LinearMap::Identity, noise, values)?;
+                Ok(Degradation { noise_error, ..plain("denoise", observation) })
             }
             Task::Deblur { kind, level, boundary, direction } => {
                 let values = full_size()?;
-                let noise = estimated(&values)?;
+                let Estimate { value: noise, error: noise_error } = estimated(&values)?;
+                let known = |level| Estimate { value: level, error: None };
                 let (level, level_estimated) = match (*level, kind) {
-                    (Some(level), _) => (level, false),
-                    (None, Some(BlurKind::Custom(_) | BlurKind::Kernel(_))) => (1.0, false),
+                    (Some(level), _) => (known(level), false),
+                    (None, Some(BlurKind::Custom(_) | BlurKind::Kernel(_))) => (known(1.0), false),
                     (None, Some(BlurKind::Motion | BlurKind::Shaken { .. } | BlurKind::Disc)) => {
                         return Err(RestoreError::NoMotion);
                     }
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
-                    _ => (blur_deviation(shape, &values, noise)?, true),
+                    _ => {
+                        let blur = |shape: Shape, values: &[f64]| blur_deviation(shape, values, noise);
+                        (Estimate::over_parts(shape, &values, blur)?, true)
+                    }
                 };
+                let Estimate { value: level, error: level_error } = level;
                 if !(level >= 0.0 && level.is_finite()) {
                     let remedy = "give a level from 0 on, such as 1.5";
                     return Err(RestoreError::Number { what: "the level of the blur", value: level, remedy });
@@ -272,7 +321,14 @@ impl Task {
                 let name = if matches!(kind, Some(BlurKind::Custom(_))) { "undo a map" } else { "deblur" };
                 let observation = Observation::new(shape, map, noise, values)?;
                 let level = (!matches!(kind, Some(BlurKind::Kernel(_)))).then_some(level);
-                Ok(Degradation { boundary, level, level_estimated, ..plain(name, observation) })
+                Ok(Degradation {
+                    boundary,
+                    level,
+                    level_estimated,
+                    level_error,
+                    noise_error,
+                    ..plain(name, observation)
+                })
             }
         }
     }

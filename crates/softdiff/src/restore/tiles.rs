@@ -9,7 +9,7 @@ use softdiff_engine::{Device, Precision};
 use std::f64::consts::FRAC_PI_2;
 use std::sync::Arc;
 
-/// The longest side of a tile, and how many are computed at a time.
+/// The side of a tile at most, and how many are computed at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileSize {
     /// Pixels.
@@ -21,7 +21,18 @@ pub struct TileSize {
 impl TileSize {
     /// What suits a device: large tiles waste less on their overlap, small ones stay near a CPU's caches.
     pub fn on(device: &Device) -> TileSize {
-        if device.is_gpu() { TileSize { side: 256, batch: 8 } } else { TileSize { side: 192, batch: 1 } }
+        if device.is_gpu() { TileSize { side: 384, batch: 4 } } else { TileSize { side: 256, batch: 1 } }
+    }
+
+    /// The same, with the side that covers a photograph with the fewest pixels of overlap.
+    pub fn covering(self, photograph: Shape) -> TileSize {
+        let pixels = |side: &usize| {
+            let grid = TileGrid::new(photograph, *side);
+            grid.places().count() * grid.tile.pixels()
+        };
+        let sides = (self.side / 2).next_multiple_of(MULTIPLE)..=self.side;
+        let side = sides.step_by(MULTIPLE).min_by_key(pixels).unwrap_or(self.side);
+        TileSize { side, ..self }
     }
 
     /// How many tiles cover a photograph.

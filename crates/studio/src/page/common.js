@@ -57,23 +57,25 @@ export function chart(svg) {
 
 /** Offers images; gives a function that adds one that was uploaded. */
 export function offer(place, name, pictures, changed) {
-  const add = ({ id, png: data }, text, checked) => {
+  const add = ({ id, png: data, name: file = "" }, text, checked) => {
     const input = element("input", { type: "radio", name, value: id, checked });
+    input.dataset.file = file;
     input.addEventListener("change", changed);
     place.append(element("label", {}, input, element("img", { src: png(data), alt: text })));
   };
   pictures.forEach((picture, index) => add(picture, `Sample image ${index + 1}`, index === 0));
-  return (picture) => add(picture, "Your image", true);
+  return (picture) => add(picture, `${picture.name}, ${picture.width} x ${picture.height} pixels`, true);
 }
 
 /** Uploads what a file input holds. */
 export async function upload(input, add) {
   const file = input.files[0];
   if (!file) return;
-  if (file.size > 8 << 20) {
-    throw Object.assign(new Error("This file is larger than 8 MB"), { hint: "Choose a smaller one" });
+  if (file.size > 32 << 20) {
+    throw Object.assign(new Error("This file is larger than 32 MB"), { hint: "Choose a smaller one" });
   }
-  add(await post("/api/pictures", await file.arrayBuffer(), "application/octet-stream"));
+  const picture = await post("/api/pictures", await file.arrayBuffer(), "application/octet-stream");
+  add({ ...picture, name: file.name });
   input.value = "";
 }
 
@@ -110,7 +112,7 @@ export function task(name, start, show, over) {
         status.textContent = total ? `${title}: ${done} of ${total}` : `${title}: ${state}`;
       });
       status.textContent = state === "cancelled" ? "Stopped." : "Done.";
-      over?.();
+      over?.(id, state);
     } catch (error) {
       status.textContent = "";
       problem(error);

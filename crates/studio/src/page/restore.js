@@ -2,9 +2,14 @@ import { $, element, figure, get, offer, options, png, post, problem, task, uplo
 
 const form = $("restore-form");
 
-function show({ name, png: data, text }) {
+/** A frame of the task: a line of text, one side of before and after, or an image. */
+function show({ name, png: data, text, before, after }) {
   const place = $("restore-results");
-  if (text) place.append(element("p", { className: "full facts" }, text));
+  if (before) {
+    $("restore-before").src = $("restore-after").src = png(before);
+    $("restore-compare").hidden = false;
+  } else if (after) $("restore-after").src = png(after);
+  else if (text) place.append(element("p", { className: "full facts" }, text));
   else place.append(figure(png(data), name));
 }
 
@@ -75,6 +80,23 @@ function ask() {
   }
 }
 
+/** The file of a photograph, under the name of the one that was uploaded. */
+function finished(id, state) {
+  if ($("restore-compare").hidden || state !== "done") return;
+  const file = form.querySelector("input[name=restore-picture]:checked").dataset.file || "image";
+  const link = $("restore-file").firstElementChild;
+  [link.href, link.download] = [`/api/result?id=${id}`, `${file.replace(/\.[^.]*$/, "")}-restored.png`];
+  $("restore-file").hidden = false;
+}
+
+/** The model's own number of steps; a photograph is guessed in few, and samples are extra. */
+async function suit() {
+  const { model, samples, steps } = form.elements;
+  if (!model.value) return;
+  const facts = await get("/api/model", { id: model.value });
+  [samples.value, steps.value] = facts.any_size ? [0, 16] : [4, Math.min(facts.steps, 60)];
+}
+
 async function start() {
   const { model, task: kind, level, boundary, factor, samples, steps, degrade } = form.elements;
   const order = {
@@ -86,25 +108,39 @@ async function start() {
   };
   const job = await post("/api/restore", JSON.stringify(order));
   $("restore-results").replaceChildren();
+  $("restore-compare").hidden = $("restore-file").hidden = true;
   return job;
 }
 
 export function begin({ pictures }) {
   const turned = () => turn().then(() => problem(), problem);
   const add = offer($("restore-pictures"), "restore-picture", pictures, turned);
-  form.elements.file.addEventListener("change", ({ target }) => upload(target, add).then(turned, problem));
+  const added = (picture) => {
+    // What was uploaded is taken to be degraded already.
+    form.elements.degrade.checked = false;
+    add(picture);
+    ask();
+  };
+  form.elements.file.addEventListener("change", ({ target }) => upload(target, added).then(turned, problem));
+  form.elements.model.addEventListener("change", () => suit().catch(problem));
+  const cut = $("restore-cut");
+  const slide = () => $("restore-compare").style.setProperty("--cut", `${cut.value}%`);
+  cut.addEventListener("input", slide);
+  slide();
   [form.elements.task, form.elements.degrade].forEach((control) => control.addEventListener("change", ask));
   sides.forEach((name) => form.elements[name].addEventListener("input", draw));
   drag();
   ask();
   turned();
-  task("restore", start, show);
+  task("restore", start, show, finished);
 }
 
 export async function shown(visible) {
   if (!visible) return;
   try {
+    const chosen = form.elements.model.value;
     options(form.elements.model, (await get("/api/models")).map(({ id, name }) => [id, name]));
+    if (form.elements.model.value !== chosen) await suit();
   } catch (error) {
     problem(error);
   }

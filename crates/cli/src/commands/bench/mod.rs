@@ -5,6 +5,7 @@ mod evaluate;
 mod features;
 mod gpu;
 mod peer;
+mod restore;
 mod rival;
 mod step;
 mod transport;
@@ -28,6 +29,7 @@ enum What {
     Engine(engine::Engine),
     Evaluate(evaluate::Evaluate),
     Features(features::FeaturesBenchmark),
+    Restore(restore::BenchRestore),
     Step(step::BenchStep),
     Transport(transport::TransportArguments),
 }
@@ -38,6 +40,7 @@ impl Bench {
             What::Engine(engine) => engine.run(json),
             What::Evaluate(evaluate) => evaluate.run(json),
             What::Features(features) => features.run(json),
+            What::Restore(restore) => restore.run(json),
             What::Step(step) => step.run(json),
             What::Transport(arguments) => transport::run(arguments, json),
         }

@@ -40,16 +40,21 @@ pub fn pictures_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn for_photographs() -> Result<PathBuf, Failure> {
+    photo_model().ok_or_else(|| {
+        let failure =
+            Failure::new(format!("there is no model for photographs: no {FOLDER} here or beside the program"));
+        failure.hint(format!("name a model first (softdiff restore MODEL IMAGE), or set {VARIABLE} to one"))
+    })
+}
+
+/// The model for photographs, if there is one.
+pub fn photo_model() -> Option<PathBuf> {
     if let Some(place) = std::env::var_os(VARIABLE).filter(|place| !place.is_empty()) {
-        return Ok(place.into());
+        return Some(place.into());
     }
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join(FOLDER)));
     // Where the program was built, for one that was installed from there.
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(|root| root.join(FOLDER));
     let places = [Some(PathBuf::from(FOLDER)), beside, source];
-    places.into_iter().flatten().find(|place| Model::is_at(place)).ok_or_else(|| {
-        let failure =
-            Failure::new(format!("there is no model for photographs: no {FOLDER} here or beside the program"));
-        failure.hint(format!("name a model first (softdiff restore MODEL IMAGE), or set {VARIABLE} to one"))
-    })
+    places.into_iter().flatten().find(|place| Model::is_at(place))
 }

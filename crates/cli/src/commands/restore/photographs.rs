@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use softdiff::Device;
 use softdiff::corruption::Shape;
 use softdiff::engine::atomic_file::PassingFile;
-use softdiff::image::{Metadata, PhotographFile, Picture, from_unit, grid};
+use softdiff::image::{PhotographFile, Picture, from_unit, grid};
 use softdiff::model::Model;
-use softdiff::restore::{Observed, Restoration, RestoreEvent, fitted};
+use softdiff::restore::{Restoration, RestoreEvent, fitted};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,12 @@ impl<'a> Photographs<'a> {
             None => observed.truth.clone(),
         };
         let tiles = restoration.tiles(&observed, device);
-        eprintln!("{}: {place}{}", files.image.display(), self.described(&observed, tiles));
+        let in_tiles = match tiles {
+            None => String::new(),
+            Some(1) => " in 1 tile".into(),
+            Some(tiles) => format!(" in {tiles} tiles"),
+        };
+        eprintln!("{}: {place}{}{in_tiles}", files.image.display(), observed.summary());
         let channels = self.model.path.shape().channels;
         if channels < found.channels {
             eprintln!("note: {} is a model of grey images, so the colours are left out", self.model.name);
@@ -210,23 +215,12 @@ impl<'a> Photographs<'a> {
         eprintln!("wrote {}{more} in {seconds:.1} s on {device}", files.restored.display());
         Ok(json!({
             "image": files.image.display().to_string(), "task": seen.task, "width": width, "height": height, "tiles": tiles,
-            "level": seen.level, "level_estimated": seen.level_estimated, "boundary": seen.boundary,
-            "noise": seen.observation.sigma(), "noise_estimated": seen.noise_estimated,
+            "level": seen.level, "level_estimated": seen.level_estimated, "level_error": seen.level_error, "boundary": seen.boundary,
+            "noise": seen.observation.sigma(), "noise_estimated": seen.noise_estimated, "noise_error": seen.noise_error,
             "entered_at": seen.entry.time(), "mismatch": seen.mismatch, "evaluations": restored.guess_steps,
             "sampler": sampler, "steps": restored.steps, "samples": self.seeds.len(), "seconds": seconds, "misfit": restored.misfit,
             "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": written,
         }))
-    }
-
-    /// What is about to be undone, and how much work it is.
-    fn described(&self, seen: &Observed, tiles: Option<usize>) -> String {
-        let estimated = |is: bool| if is { " (estimated)" } else { "" };
-        let level = seen.level.map(|level| format!(" of level {level:.3}{}", estimated(seen.level_estimated)));
-        let noise = format!("noise {:.4}{}", seen.observation.sigma(), estimated(seen.noise_estimated));
-        let Shape { height, width, .. } = seen.observation.shape();
-        let tiles =
-            tiles.map_or(String::new(), |tiles| format!(" in {tiles} tile{}", if tiles == 1 { "" } else { "s" }));
-        format!("{}{}, {noise}, {width}x{height}{tiles}", seen.task, level.unwrap_or_default())
     }
 }
 
@@ -262,10 +256,7 @@ impl Preview {
 fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
     match images::file(path).filter(|_| index.is_none()) {
         Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
-        None => {
-            let picture = images::one(path, index.unwrap_or(0))?;
-            Ok(PhotographFile { picture, alpha: None, metadata: Metadata::default(), is_16_bit: false })
-        }
+        None => Ok(PhotographFile::from_picture(images::one(path, index.unwrap_or(0))?)),
     }
 }
 
