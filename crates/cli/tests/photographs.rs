@@ -112,6 +112,10 @@ fn samples_spread_and_before_and_after_are_written_on_request() {
         let wide = if name == "better-compare" { (2 * 40 + 3, 24 + 2, 1) } else { (40, 24, 1) };
         assert_eq!(size(&picture), wide, "{name}");
     }
+    // Without samples on request there are none; with one of the two flags there are four.
+    assert_eq!((&facts["images"][0]["samples"], &facts["images"][0]["evaluations"]), (&2.into(), &2.into()));
+    let four = restored(&scratch, &["photo.png", "--level", "1", "--spread", "--out", "spread.png"]);
+    assert_eq!(four["images"][0]["samples"], 4);
     let larger = ["photo.png", "--task", "super-resolve", "--factor", "2", "--compare"];
     assert_eq!(restored(&scratch, &larger)["images"][0]["width"], 80);
     assert_eq!(size(&read(scratch.path("photo-restored.png"))), (80, 48, 1));
@@ -165,7 +169,7 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
     std::fs::write(scratch.path("text.txt"), "no image").unwrap();
     for (flags, problem, hint) in [
         (vec!["photo.png", "--mask", "mask.png"], "mask.png has 10x20 pixels, the image 20x20", "give a mask of 20x20"),
-        (vec!["photo.png", "--spread"], "one sample has no spread", "--quality best"),
+        (vec!["photo.png", "--spread", "--seeds", "3"], "one sample has no spread", "--seeds 0..4"),
         (vec!["photo.png", "other/photo.png"], "two images would be written to photo-restored.png", "rename one"),
         (vec!["photo.png", "other", "--out", "x.png"], "x.png is one file", "give --out a folder"),
         (vec!["photo.png", "--out", "text.txt"], "text.txt is a file", "ends in .png"),
@@ -190,13 +194,13 @@ fn without_a_model_for_photographs_one_must_be_named() {
     let scratch = Scratch::new("photo-none");
     photograph(&scratch.path("photo.png"), 20, 20);
     let mut without = command(&["restore", "photo.png"]);
-    let failed = without.current_dir(scratch.path("")).env_remove("SOFTDIFF_PHOTO_MODEL").output().unwrap();
+    let failed = without.current_dir(scratch.path("")).env("SOFTDIFF_PHOTO_MODEL", "").output().unwrap();
     let said = text(&failed.stderr);
     assert_eq!(failed.status.code(), Some(1));
     assert!(said.contains("no model for photographs") && said.contains("hint: name a model first"), "{said}");
     let named = command(&["restore", &MODEL, "photo.png", "--level", "1", "--steps", "2", "--device", "cpu"])
         .current_dir(scratch.path(""))
-        .env_remove("SOFTDIFF_PHOTO_MODEL")
+        .env("SOFTDIFF_PHOTO_MODEL", "")
         .output()
         .unwrap();
     assert!(named.status.success(), "{}", text(&named.stderr));

@@ -114,7 +114,7 @@ fn weight(place: usize, side: usize, start: usize, length: usize) -> f64 {
     let before = if start == 0 { usize::MAX } else { place };
     let after = if start + side >= length { usize::MAX } else { side - 1 - place };
     let distance = (before.min(after) as f64 + 0.5) / OVERLAP as f64;
-    1e-4 + (FRAC_PI_2 * distance.min(1.0)).sin().powi(4)
+    1e-4 + (FRAC_PI_2 * distance.min(1.0)).sin().powi(8)
 }
 
 fn mirrored(place: usize, length: usize) -> usize {

@@ -47,10 +47,10 @@ fn for_photographs() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The model for photographs, if there is one.
+/// The model for photographs, if there is one: what the variable names, none if it is empty, else where it is looked for.
 pub fn photo_model() -> Option<PathBuf> {
-    if let Some(place) = std::env::var_os(VARIABLE).filter(|place| !place.is_empty()) {
-        return Some(place.into());
+    if let Some(place) = std::env::var_os(VARIABLE) {
+        return Some(place.into()).filter(|place: &PathBuf| !place.as_os_str().is_empty());
     }
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join(FOLDER)));
     // Where the program was built, for one that was installed from there.
