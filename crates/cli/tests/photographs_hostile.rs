@@ -72,11 +72,13 @@ fn a_photograph_or_samples_that_do_not_fit_into_memory_are_refused_with_the_numb
     std::fs::write(scratch.path("large.png"), png::encode(side, side, 1, &vec![90; side * side])).unwrap();
     photograph(&scratch.path("small.png"), 500, 500);
     let mebibytes = |count: u64| format!("-v {}", count << 10);
-    let cases: [(u64, &[&str], &str); 4] = [
+    photograph(&scratch.path("tiny.png"), 375, 375);
+    let cases: [(u64, &[&str], &str); 5] = [
         (4096, &["large.png", "--task=denoise"], "smaller image"),
         (4096, &["large.png", "--level=1"], "smaller image"),
         (8192, &["small.png", "--level=1", "--seeds=0..100000"], "fewer --seeds"),
         (768, &["small.png", "--task=super-resolve", "--factor=4"], "smaller image"),
+        (300, &["tiny.png", "--task=super-resolve", "--factor=2"], "smaller image"),
     ];
     for (limit, arguments, remedy) in cases {
         let output = limited(&scratch, &mebibytes(limit), &[arguments, &["--steps=1"]].concat());
@@ -85,7 +87,7 @@ fn a_photograph_or_samples_that_do_not_fit_into_memory_are_refused_with_the_numb
         assert!(said.contains("B of memory, and ") && said.contains("under ulimit -v"), "{arguments:?}: {said}");
         assert!(said.contains(remedy), "{arguments:?}: {said}");
     }
-    assert_eq!(names(&scratch), ["large.png", "small.png"]);
+    assert_eq!(names(&scratch), ["large.png", "small.png", "tiny.png"]);
 }
 
 #[test]

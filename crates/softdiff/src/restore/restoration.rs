@@ -14,6 +14,8 @@ use softdiff_engine::{Device, memory};
 
 /// Copies of an image that are in memory while it is restored, measured for every task.
 const WORKING_COPIES: u64 = 24;
+/// Bytes beside the copies of a photograph: those of its tiles, of threads, and of an allocator that has gaps.
+const BESIDE_PHOTOGRAPHS: u64 = 128 << 20;
 /// Square matrices of an image's sides: a basis of cosines to estimate the blur with, and means over blocks.
 const SIDE_MATRICES: u64 = 3;
 
@@ -135,6 +137,7 @@ impl<'a> Restoration<'a> {
         let image = bytes(&[height, width, channels]);
         let sides = bytes(&[height, height]).saturating_add(bytes(&[width, width]));
         let one = image.saturating_mul(WORKING_COPIES).saturating_add(sides.saturating_mul(SIDE_MATRICES));
+        let one = if shape == self.model.path.shape() { one } else { one.saturating_add(BESIDE_PHOTOGRAPHS) };
         memory::require(one, format!("restoring an image of {shape}"), "give a smaller image, or a part of it")?;
         let samples = image.saturating_mul(self.seeds.len() as u64);
         let what = format!("restoring {} samples of {shape}", self.seeds.len());
