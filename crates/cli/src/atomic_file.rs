@@ -4,11 +4,16 @@ use crate::diagnostics::{Failure, Outcome};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-pub use softdiff_engine::atomic_file::write;
+pub use softdiff_engine::atomic_file::{write, write_in_folder};
 
 /// Writes these bytes, or says why not.
 pub fn save(path: &Path, bytes: &[u8]) -> Outcome {
     write(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, &error))
+}
+
+/// The same for a file of a run's or model's folder, where a device or pipe is never written to.
+pub fn save_in_folder(path: &Path, bytes: &[u8]) -> Outcome {
+    write_in_folder(path, |to| to.write_all(bytes)).map_err(|error| unwritable(path, &error))
 }
 
 /// The failure of a file that could not be written.

@@ -1,5 +1,6 @@
 //! How a failure is shown: the error, its causes, a hint, and an exit code.
 
+use crate::output::coloured_note;
 use serde_json::{Value, json};
 use softdiff::hint::{causes, explain};
 use softdiff::quote::shown;
@@ -83,7 +84,7 @@ impl Failure {
         }
         match self.kind {
             FailureKind::Failed => eprintln!("error: {problem}"),
-            FailureKind::Recipe => eprintln!("error: {}", self.coloured(problem)),
+            FailureKind::Recipe => coloured_note(&format!("error: {}\n", self.coloured(problem))),
             FailureKind::Stopped { .. } => eprintln!("{problem}"),
         }
         causes.iter().for_each(|cause| eprintln!("cause: {cause}"));

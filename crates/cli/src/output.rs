@@ -2,6 +2,7 @@
 //!
 //! The macros shadow those of the standard library, which panic when a pipe is closed.
 
+use softdiff::quote::shown;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -68,16 +69,28 @@ pub fn bytes(bytes: &[u8]) {
     }
 }
 
-/// Says something on standard error, unless only errors and warnings are wanted and it is neither.
+/// Says something on standard error, unless only errors and warnings are wanted and it is neither. Names from files may be
+/// anything, so what would steer a terminal is escaped here, for every message.
 pub fn note(text: Arguments) {
-    let text = text.to_string();
+    coloured_note(&escaped(&text.to_string()));
+}
+
+fn escaped(text: &str) -> String {
+    match text.strip_suffix('\n') {
+        Some(line) => shown(line) + "\n",
+        None => shown(text),
+    }
+}
+
+/// The same for a text that has colours, and nothing else to escape.
+pub fn coloured_note(text: &str) {
     let important = ["error:", "warning:", "cause:", "hint:", "stopped"].iter().any(|word| text.starts_with(word));
     if is_quiet() && !important {
         return;
     }
     let mut out = std::io::stderr().lock();
     // Nobody listening is no reason to stop.
-    let _ = out.write_all(painted(&text, colours()).as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(painted(text, colours()).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Whether standard error has colours: <https://no-color.org> and <https://bixense.com/clicolors>.
@@ -118,6 +131,15 @@ fn painted(text: &str, colours: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_in_messages_cannot_steer_the_terminal_and_lines_stay_lines() {
+        assert_eq!(
+            escaped("wrote \x1b]0;x\x07\u{202e}.png\nand more\n"),
+            "wrote \\u{1b}]0;x\\u{7}\\u{202e}.png\nand more\n"
+        );
+        assert!(escaped(&format!("{}\n", "a".repeat(100_000))).ends_with("bytes more)\n"));
+    }
 
     #[test]
     fn colours_only_lead_lines_and_without_them_nothing_changes() {

@@ -4,10 +4,13 @@
 
 mod support;
 
+use softdiff::image::png;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{Scratch, command, done, text, tiny, tiny_run};
+
+const CHECKPOINT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/ncsnpp/tiny.pth");
 
 /// Two seconds are promised; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,6 +109,35 @@ fn a_signal_in_the_midst_of_writing_leaves_no_temporary_file() {
     println!("{hits} of 5 signals came while it was writing");
 }
 
+/// A folder of photographs of noise.
+fn photographs(scratch: &Scratch, count: u32) -> String {
+    let folder = scratch.path("photographs");
+    std::fs::create_dir(&folder).unwrap();
+    for number in 0..count {
+        let value = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(number * 77) >> 24) as u8;
+        let pixels: Vec<u8> = (0..600 * 400).map(value).collect();
+        std::fs::write(format!("{folder}/{number}.png"), png::encode(600, 400, 1, &pixels)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_signal_while_crops_are_cut_leaves_no_file() {
+    let scratch = Scratch::new("ending-crops");
+    let (photographs, out) = (photographs(&scratch, 6), scratch.path("out"));
+    std::fs::create_dir(&out).unwrap();
+    let file = format!("{out}/crops.npz");
+    for (name, code) in [("-TERM", 75), ("-HUP", 75), ("-INT", 130)] {
+        let mut child = start(&["data", "prepare", &photographs, "--crops=64", "--count=400000", "--out", &file]);
+        while files(&out).is_empty() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (status, said) = end(child, name);
+        assert_eq!(status, Some(code), "{said}");
+        assert!(files(&out).is_empty(), "{:?}", files(&out));
+    }
+}
+
 #[test]
 fn a_signal_ends_a_long_preparation_and_the_same_command_is_said_to_go_on() {
     let scratch = Scratch::new("ending-preparation");
@@ -138,6 +170,7 @@ fn a_limit_on_file_sizes_is_an_error_with_the_path_and_nothing_is_left() {
     let run = tiny_run(&scratch);
     let (image, set) = (image_of(&scratch, &run), scratch.path("set.npz"));
     done(&["sample", &run, "--seeds=0..64", "--out", &set, "--device=cpu"]);
+    let photographs = photographs(&scratch, 4);
     let out = scratch.path("out");
     let at = |name: &str| format!("{out}/{name}");
     let sample =
@@ -153,8 +186,10 @@ fn a_limit_on_file_sizes_is_an_error_with_the_path_and_nothing_is_left() {
         other(&["schedule", "embedded:fashion-mnist", "--pool=32", "--images=32", "--out", &at("s.json")]),
         other(&["corrupt", "embedded:fashion-mnist", "--out", &at("c.png")]),
         other(&["data", "prepare", "embedded:fashion-mnist", "--limit=100", "--out", &at("d.npz")]),
+        other(&["data", "prepare", &photographs, "--crops=32", "--count=40", "--out", &at("crops.npz")]),
         other(&["restore", &run, &image, "--degrade", "--level=1", "--seeds=0..4", "--device=cpu", "--out", &at("r")]),
         other(&["eval", &set, "--against", &set, "--metrics=sliced-wasserstein", "--out", &at("e.json")]),
+        other(&["import", CHECKPOINT, "--out", &at("imported.safetensors")]),
         other(&["man", "--out", &at("man")]),
     ];
     for arguments in commands {

@@ -5,7 +5,7 @@ mod support;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use support::{Scratch, done, text, tiny, tiny_run};
+use support::{Scratch, done, softdiff, text, tiny, tiny_run};
 
 /// 8 GiB of address space, in KiB.
 const LIMIT: u64 = 8 << 20;
@@ -51,6 +51,10 @@ fn a_training_that_does_not_fit_is_refused_before_it_begins() {
         let message = refused_for_memory(&limited(LIMIT, &[&training, more].concat()));
         assert!(message.contains(remedy), "{more:?}: {message}");
     }
+    // The first image decides, before 255 others are decoded.
+    let large = ["train", "quickstart", "--out", &run, "--device=cpu", "--set=data.size=8192"];
+    let message = refused_for_memory(&limited(LIMIT, &large));
+    assert!(message.contains("4096 images of 8192 x 8192 x 1 needs 274.9 GB"), "{message}");
     let facts = done(&[&training[..], &["--dry-run", "--json"]].concat());
     let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
     assert!(facts["memory"].as_u64().unwrap() > 4 * facts["parameters"].as_u64().unwrap());
@@ -74,6 +78,51 @@ fn a_batch_of_samples_that_does_not_fit_is_refused_and_any_seed_is_a_seed() {
     assert!(largest.status.success(), "{}", text(&largest.stderr));
     let output = sample(&["--seeds=18446744073709551616"]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("no seed from 0 to 18446744073709551615"));
+}
+
+#[test]
+fn samples_of_a_restoration_that_do_not_fit_are_refused() {
+    let scratch = Scratch::new("memory-restore");
+    let (run, images) = (tiny_run(&scratch), scratch.path("images"));
+    done(&["sample", &run, "--device=cpu", "--seeds=0..1", "--out", &images]);
+    let (image, out) = (format!("{images}/00000000.png"), scratch.path("restored"));
+    let restore = ["restore", &run, &image, "--degrade", "--level=1", "--device=cpu", "--out", &out];
+    let message = refused_for_memory(&limited(LIMIT, &[&restore[..], &["--seeds=0..10000000"]].concat()));
+    assert!(
+        message.contains("restoring 10000000 samples of 16x16x1") && message.contains("fewer --seeds"),
+        "{message}"
+    );
+    assert!(!std::path::Path::new(&out).exists());
+}
+
+#[test]
+fn of_a_long_file_that_is_no_model_only_the_beginning_is_read() {
+    let scratch = Scratch::new("memory-sparse");
+    let (file, out) = (scratch.path("long.safetensors"), scratch.path("out.png"));
+    sparse(&file, b"", 20 << 30);
+    let output = softdiff(&["sample", &file, "--device=cpu", "--out", &out, "--verbose"]);
+    let message = refused(&output);
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let place = words.iter().position(|word| *word == "MiB").expect("the most memory is said");
+    assert!(words[place - 1].parse::<u64>().unwrap() < 200, "{message}");
+}
+
+#[test]
+fn an_image_that_does_not_fit_is_refused_before_it_is_decoded() {
+    let scratch = Scratch::new("memory-image");
+    let (folder, crops) = (scratch.path("images"), scratch.path("crops.npz"));
+    std::fs::create_dir(&folder).unwrap();
+    let side = 8192;
+    let png = softdiff::image::png::encode(side, side, 1, &vec![7; side * side]);
+    for name in ["a.png", "b.png"] {
+        std::fs::write(format!("{folder}/{name}"), &png).unwrap();
+    }
+    let output = limited(640 << 10, &["data", "prepare", &folder, "--crops=64", "--out", &crops]);
+    let message = refused_for_memory(&output);
+    assert!(message.contains("an image of 8192 x 8192 needs") && message.contains("smaller image"), "{message}");
+    // Where one fits, one is decoded at a time; flat ones give no crops.
+    let output = limited(2 << 20, &["data", "prepare", &folder, "--crops=64", "--out", &crops]);
+    assert!(refused(&output).contains("there are no images"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -7,48 +7,13 @@ use softdiff::image::{Metadata, PhotographFile, Picture, decode, decode_as_store
 use std::path::Path;
 use std::process::Output;
 use std::sync::LazyLock;
-use support::{Scratch, bytes, command, done, text};
+use support::{Scratch, bytes, command, photograph, text};
 
 /// A folder that no test changes.
 static SHARED: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("photographs"));
 
 /// A denoiser of grey images of 16x16.
-static MODEL: LazyLock<String> = LazyLock::new(|| {
-    let run = SHARED.path("model");
-    let sets = [
-        "data.source=embedded:fashion-mnist",
-        "data.limit=64",
-        "data.size=16",
-        "path.largest=1",
-        "network.preset=small",
-        "network.channels=8",
-        "network.multipliers=[1, 2]",
-        "network.attention=[]",
-        "network.middle_attention=false",
-        "train.precision=f32",
-        "train.warmup=2",
-        "train.batch=8",
-        "train.steps=20",
-        "train.ema=[0.9]",
-        "sample.weights=ema-0.9",
-        "sample.sampler=heun",
-        "preview.every=false",
-        "checkpoint.keep_best=0",
-    ];
-    let sets: Vec<String> = sets.iter().map(|set| format!("--set={set}")).collect();
-    let arguments: Vec<&str> =
-        ["train", "ve", "--device=cpu", "--out", &run].into_iter().chain(sets.iter().map(|s| &**s)).collect();
-    done(&arguments);
-    run
-});
-
-/// A grey photograph with a bright square.
-fn photograph(path: &str, width: usize, height: usize) {
-    let inside =
-        |i: usize| (height / 4..height * 3 / 4).contains(&(i / width)) && (width / 4..width / 2).contains(&(i % width));
-    let pixels: Vec<u8> = (0..width * height).map(|i| if inside(i) { 220 } else { 40 }).collect();
-    std::fs::write(path, png::encode(width, height, 1, &pixels)).unwrap();
-}
+static MODEL: LazyLock<String> = LazyLock::new(|| support::photograph_model(&SHARED));
 
 /// Runs `softdiff restore` in a folder, with the model by the variable, in two steps.
 fn restore(folder: &Scratch, arguments: &[&str]) -> Output {

@@ -19,6 +19,11 @@ fn copy(from: &str, to: &str) {
 
 /// Whether the command fails by itself in time, and what it said.
 fn refused(arguments: &[&str]) -> String {
+    ended(arguments, &[1, 2])
+}
+
+/// Whether the command ends by itself in time with one of these codes, and what it said.
+fn ended(arguments: &[&str], codes: &[i32]) -> String {
     let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -29,8 +34,9 @@ fn refused(arguments: &[&str]) -> String {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stderr).to_string()
+    let said = text(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| codes.contains(&code)), "{arguments:?}: {said}");
+    said
 }
 
 #[test]
@@ -92,6 +98,17 @@ fn pipes_devices_links_and_endless_files_are_refused_at_once() {
 }
 
 #[test]
+fn a_log_of_events_without_end_is_refused_by_training_watching_and_exporting() {
+    let scratch = Scratch::new("untrusted-log");
+    let run = tiny_run(&scratch);
+    fs::OpenOptions::new().write(true).open(format!("{run}/events.jsonl")).unwrap().set_len(40 << 30).unwrap();
+    let said = refused(&tiny(&run, &["--set=train.steps=9"]));
+    assert!(said.contains("events.jsonl") && said.contains("more than the 1073741824 bytes"), "{said}");
+    refused(&["watch", &run, "--once"]);
+    refused(&["export", &run, "--csv", &scratch.path("tables")]);
+}
+
+#[test]
 fn a_folder_of_a_run_that_is_a_link_is_refused() {
     let scratch = Scratch::new("untrusted-folders");
     let run = tiny_run(&scratch);
@@ -108,6 +125,87 @@ fn a_folder_of_a_run_that_is_a_link_is_refused() {
             refused(&tiny(&other, &["--set=train.steps=9"]));
         }
     }
+}
+
+#[test]
+fn a_folder_that_is_a_link_is_refused_by_every_command_that_reads_or_writes_a_run() {
+    let scratch = Scratch::new("untrusted-every");
+    let run = tiny_run(&scratch);
+    let (elsewhere, images) = (scratch.path("elsewhere"), scratch.path("images.npz"));
+    fs::create_dir(&elsewhere).unwrap();
+    done(&["sample", &run, "--seeds=0..4", "--out", &images, "--device=cpu"]);
+    for name in ["samples", "evaluations"] {
+        let other = scratch.path(&format!("linked-{name}"));
+        copy(&run, &other);
+        let _ = fs::remove_dir_all(format!("{other}/{name}"));
+        // A run that has only begun has no prior, and is reported all the same.
+        fs::remove_file(format!("{other}/prior.safetensors")).unwrap();
+        symlink(&elsewhere, format!("{other}/{name}")).unwrap();
+        let tables = scratch.path("tables");
+        let evaluation = ["eval", &images, "--against", &images, "--metrics=sliced-wasserstein", "--run", &other];
+        let commands: [&[&str]; 5] = [
+            &["report", &other, "--device=cpu"],
+            &["watch", &other, "--once"],
+            &["export", &other, "--csv", &tables],
+            &["export", &other, "--tensorboard", &tables],
+            &evaluation,
+        ];
+        for arguments in commands {
+            if name == "samples" && arguments[0] == "eval" {
+                continue;
+            }
+            let said = refused(arguments);
+            assert!(said.contains("symbolic link"), "{arguments:?}: {said}");
+        }
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_pipe_or_device_where_a_command_writes_into_a_folder_is_replaced_and_nothing_waits_for_it() {
+    let scratch = Scratch::new("untrusted-outputs");
+    let run = tiny_run(&scratch);
+    let model = scratch.path("model");
+    fs::create_dir(&model).unwrap();
+    let places = [format!("{run}/report.html"), format!("{model}/manifest.json"), format!("{model}/prior.safetensors")];
+    for kind in ["pipe", "device"] {
+        for place in &places {
+            let _ = fs::remove_file(place);
+            match kind {
+                "pipe" => assert!(Command::new("mkfifo").arg(place).status().unwrap().success()),
+                _ => symlink("/dev/full", place).unwrap(),
+            }
+        }
+        ended(&["report", &run, "--samples=0", "--device=cpu"], &[0]);
+        ended(&["export", &run, "--out", &model], &[0]);
+        for place in &places {
+            assert!(fs::symlink_metadata(place).unwrap().is_file(), "{place}");
+        }
+    }
+}
+
+#[test]
+fn pipes_and_endless_files_are_refused_wherever_a_file_is_named_or_looked_for() {
+    let scratch = Scratch::new("untrusted-named");
+    let (pipe, folder) = (scratch.path("pipe"), scratch.path("diffusers"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::create_dir(&folder).unwrap();
+    assert!(Command::new("mkfifo").arg(format!("{folder}/model_index.json")).status().unwrap().success());
+    symlink("/dev/zero", format!("{folder}/config.json")).unwrap();
+    refused(&["sample", &folder, "--device=cpu"]);
+    refused(&["import", &folder]);
+    for file in [&pipe, "/dev/zero"] {
+        refused(&["eval", "compare", file, file]);
+        refused(&["recipe", "show", file]);
+        refused(&["recipe", "check", file]);
+        refused(&["import", file]);
+        refused(&["data", "inspect", file]);
+        refused(&["corrupt", file, "--out", &scratch.path("c.png")]);
+    }
+    let out = scratch.path("experiment");
+    fs::create_dir(&out).unwrap();
+    assert!(Command::new("mkfifo").arg(format!("{out}/results.json")).status().unwrap().success());
+    refused(&["reproduce", "schedule-oracle", "--data=embedded:fashion-mnist", "--out", &out]);
 }
 
 #[test]

@@ -59,15 +59,22 @@ impl FsFile for File {
 /// The file that `content` writes to, through a buffer.
 pub type Output = BufWriter<Box<dyn FsFile>>;
 
-/// Writes `path` through `content`; on any failure the file is as it was before. A device or pipe is written to directly.
+/// Writes `path` through `content`; on any failure the file is as it was before. A device or pipe is written to directly: this is
+/// for paths that the user gives.
 ///
 /// Any number of processes may write the same file: each has temporary names of its own, and the last rename counts.
 pub fn write(path: &Path, content: impl FnOnce(&mut Output) -> io::Result<()>) -> io::Result<()> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
     if is_device(path) {
         let mut file: Output = BufWriter::new(Box::new(File::options().write(true).open(path)?));
         return content(&mut file).and_then(|()| file.flush());
     }
+    write_in_folder(path, content)
+}
+
+/// The same for a file of a run or model folder, which someone else may have made: a device, a pipe or a symbolic link at its
+/// name is replaced, and never written to.
+pub fn write_in_folder(path: &Path, content: impl FnOnce(&mut Output) -> io::Result<()>) -> io::Result<()> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = with_suffix(path, &format!(".{}-{number}.tmp", std::process::id()))?;
@@ -235,6 +242,20 @@ mod tests {
         assert_eq!(write_exclusively(&Disk, &path, fail).unwrap_err().to_string(), "no more");
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_device_or_pipe_in_a_folder_of_someone_else_is_replaced_and_not_written_to() {
+        let folder = folder("others");
+        let (device, pipe) = (folder.join("device"), folder.join("pipe"));
+        symlink("/dev/null", &device).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [device, pipe] {
+            write_in_folder(&path, |file| file.write_all(b"whole")).unwrap();
+            assert!(fs::symlink_metadata(&path).unwrap().is_file());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 

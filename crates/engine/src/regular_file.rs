@@ -55,6 +55,11 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_to_end(file, limit)
 }
 
+/// The same for a text.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+}
+
 /// All of an open file; more than `limit` bytes are an error.
 pub fn read_to_end(file: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -18,6 +18,7 @@ use softdiff::metrics::{
     Evaluation, EvaluationOptions, Evaluator, Made, Metric, MetricError, Nearest, Reference, TaskProgress,
 };
 use softdiff::model::{LikelihoodOptions, Model, batch_size};
+use softdiff::quote::one_line;
 use softdiff::run::RunFolder;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -232,12 +233,13 @@ fn show(evaluation: &Evaluation) {
     let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} images of") };
     let against = format!("{} {}", count(reference.count), reference.source);
     match images.count {
-        0 => println!("{against} under the model {}", images.source),
-        generated => println!("{generated} images of {} against {against}", images.source),
+        0 => println!("{}", one_line(&format!("{against} under the model {}", images.source))),
+        generated => println!("{}", one_line(&format!("{generated} images of {} against {against}", images.source))),
     }
     if let Some(made) = &evaluation.made {
         let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));
-        println!("made by {} at step {}{checkpoint}, {} in {} steps", made.model, made.step, made.sampler, made.steps);
+        let how = format!("at step {}{checkpoint}, {} in {} steps", made.step, made.sampler, made.steps);
+        println!("{}", one_line(&format!("made by {} {how}", made.model)));
     }
     for (name, measured) in &evaluation.results {
         let error = measured.error.map(|error| format!(" +- {error:.2e}")).unwrap_or_default();

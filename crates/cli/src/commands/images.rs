@@ -6,6 +6,7 @@ use softdiff::corruption::Shape;
 use softdiff::data::{Exif, LoadOptions, Source};
 use softdiff::engine::shared_bytes::SharedBytes;
 use softdiff::image::{Format, ImageError, Picture, decode, is_picture_name};
+use softdiff_engine::regular_file;
 use std::path::Path;
 
 /// Images of one shape, one after the other.
@@ -43,14 +44,17 @@ pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
 /// The bytes of a file that is nothing but an image, or is named like one.
 pub fn file(path: &Path) -> Option<Vec<u8>> {
     const LARGEST: u64 = 64 << 20;
-    let small = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() <= LARGEST);
-    let bytes = if small { std::fs::read(path).ok()? } else { return None };
+    let bytes = regular_file::read(path, LARGEST).ok()?;
     (Format::recognise(&bytes).is_some() || is_picture_name(&path.to_string_lossy())).then_some(bytes)
 }
 
 /// The failure of an image that cannot be decoded.
 pub fn undecodable(path: &Path, error: ImageError) -> Failure {
-    Failure::new(format!("{}: {error}", path.display())).hint("save it again as PNG, or give another image")
+    let hint = match &error {
+        ImageError::Memory(error) => error.hint.clone(),
+        _ => "save it again as PNG, or give another image".into(),
+    };
+    Failure::new(format!("{}: {error}", path.display())).hint(hint)
 }
 
 fn from_source(path: &Path, index: usize) -> Result<Picture, Failure> {

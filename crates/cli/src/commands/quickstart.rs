@@ -2,7 +2,7 @@
 
 use super::device::DeviceFlag;
 use super::{report, train};
-use crate::atomic_file::save;
+use crate::atomic_file::save_in_folder;
 use crate::diagnostics::Outcome;
 use clap::Args;
 use serde_json::json;
@@ -51,9 +51,9 @@ impl Quickstart {
         let page = report::make(&folder, &device, self.samples)?;
         let grid = folder.samples().join("samples.png");
         if let Some(samples) = page.figures().find(|figure| figure.name == "samples") {
-            save(&grid, &samples.file().1)?;
+            save_in_folder(&grid, &samples.file().1)?;
         }
-        save(&folder.report(), page.to_html().as_bytes())?;
+        save_in_folder(&folder.report(), page.to_html().as_bytes())?;
         let seconds = begun.elapsed().as_secs_f64();
         if json {
             let facts = json!({

@@ -3,7 +3,8 @@
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use softdiff::recipe::{BUILTIN, KeyInfo, Recipe, keys};
+use softdiff::recipe::{BUILTIN, KeyInfo, MAX_BYTES, Recipe, keys};
+use softdiff_engine::regular_file;
 
 const EXAMPLE: &str = "\
 Example: begin with a built-in recipe, change it, and see whether it is sound
@@ -126,7 +127,7 @@ fn show(name: &str, resolved: bool, sets: &[String], json: bool) -> Result<(), F
         (true, _) => recipe.to_toml(),
         (false, Some(text)) => text,
         // It was just read: what can go wrong went wrong there.
-        (false, None) => std::fs::read_to_string(name)?,
+        (false, None) => regular_file::read_text(name.as_ref(), MAX_BYTES as u64)?,
     };
     if json {
         println!("{}", json!({ "recipe": recipe.name, "toml": text }));

@@ -1,7 +1,7 @@
 //! `softdiff report`: a run as one page.
 
 use super::device::DeviceFlag;
-use crate::atomic_file::{save, unwritable};
+use crate::atomic_file::{save, save_in_folder, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
@@ -64,9 +64,12 @@ impl Report {
             save(&out, &bytes)?;
             written.push(out);
         } else {
-            let out = self.out.clone().unwrap_or_else(|| folder.report());
-            save(&out, page.to_html().as_bytes())?;
-            written.push(out);
+            let html = page.to_html();
+            match &self.out {
+                Some(out) => save(out, html.as_bytes())?,
+                None => save_in_folder(&folder.report(), html.as_bytes())?,
+            }
+            written.push(self.out.clone().unwrap_or_else(|| folder.report()));
         }
         if let Some(to) = &self.figures {
             written.extend(save_figures(&page, to)?);

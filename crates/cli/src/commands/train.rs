@@ -14,6 +14,7 @@ use softdiff::data::Source;
 use softdiff::engine::Device;
 use softdiff::engine::memory::Size;
 use softdiff::model::CheckpointChoice;
+use softdiff::quote::one_line;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
 use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training, TrainingMemory};
@@ -150,8 +151,8 @@ fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
         println!("{facts}");
         return Ok(());
     }
-    println!("recipe      {}", recipe.name);
-    println!("data        {} images of {shape}: {} {}", images, source.format(), recipe.data.source);
+    println!("recipe      {}", one_line(&recipe.name));
+    println!("data        {images} images of {shape}: {} {}", source.format(), one_line(&recipe.data.source));
     println!("path        {}", recipe.path.kind());
     println!("network     {parameters} parameters");
     println!(

@@ -1,6 +1,7 @@
 //! Why an image was refused.
 
 use crate::quote::quote;
+use softdiff_engine::memory::NotEnoughMemory;
 use std::borrow::Cow;
 use thiserror::Error;
 
@@ -30,6 +31,9 @@ pub enum ImageError {
     /// More pixels than the file can hold.
     #[error("the image claims {width} x {height} pixels, more than a file of {file} bytes can hold")]
     Claims { width: u64, height: u64, file: u64 },
+    /// It does not fit into the memory that is left.
+    #[error("{0}")]
+    Memory(#[from] NotEnoughMemory),
     /// The file ends too soon.
     #[error("{format}: the file is cut off")]
     Truncated { format: &'static str },

@@ -35,6 +35,8 @@ pub use metadata::Metadata;
 pub use photograph::PhotographFile;
 pub use softdiff_engine::pixels::{PixelValue, Quantise, from_unit, to_unit};
 
+use softdiff_engine::memory::{self, NotEnoughMemory};
+
 /// The longest side of an image.
 pub const MAX_SIDE: usize = 8192;
 /// The most bytes that decoding may ask for at once.
@@ -216,7 +218,14 @@ fn check_size(width: u64, height: u64, decoded: u64, stored_bits: u64, file: &[u
     if width * height * stored_bits / 8 > file * MAX_EXPANSION + FREE_BYTES {
         return Err(ImageError::Claims { width, height, file });
     }
+    check_memory(bytes, || format!("an image of {width} x {height}"))?;
     Ok(bytes as usize)
+}
+
+/// Refuses an image of so many decoded bytes that does not fit into memory. Decoders have coefficients or samples of two bytes
+/// beside the pixels, and turning an image takes a copy of it.
+fn check_memory(bytes: u64, what: impl FnOnce() -> String) -> Result<(), NotEnoughMemory> {
+    memory::require(4 * bytes, what(), "give a smaller image")
 }
 
 #[cfg(test)]

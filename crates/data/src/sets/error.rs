@@ -127,7 +127,9 @@ impl Hint for DataError {
         match self {
             DataError::Memory(error) => error.hint(),
             DataError::File { reason, .. } => match reason.as_ref() {
-                FileError::Memory(error) | FileError::Archive(ArchiveError::Memory(error)) => error.hint(),
+                FileError::Memory(error)
+                | FileError::Archive(ArchiveError::Memory(error))
+                | FileError::Image(ImageError::Memory(error)) => error.hint(),
                 _ => None,
             },
             _ => None,

@@ -11,8 +11,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Images decoded between two looks at the policy and the progress.
+/// The most images decoded between two looks at the policy and the progress, and the most bytes of them.
 const CHUNK: usize = 256;
+const CHUNK_BYTES: usize = 256 << 20;
 
 /// What to do with an image that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,8 +91,10 @@ impl Source {
         let (kept, skipped) = (Vec::new(), Vec::new());
         let pixels = Destination::Memory(Vec::new());
         let mut loading = Loading { source: self, folder, total, shape: None, pixels, kept, skipped };
-        for start in (0..total).step_by(CHUNK) {
-            let end = (start + CHUNK).min(total);
+        let mut end = 0;
+        while end < total {
+            let start = end;
+            end = (start + loading.chunk()).min(total);
             let decode = |index| self.read(index, options.exif).and_then(|picture| options.transform.apply(picture));
             let decoded: Vec<Result<Picture, FileError>> = (start..end).into_par_iter().map(decode).collect();
             for (index, picture) in (start..).zip(decoded) {
@@ -150,6 +153,11 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
+    /// How many images to decode at once: one until the size is known, so that what does not fit is refused before it is decoded.
+    fn chunk(&self) -> usize {
+        self.shape.map_or(1, |(width, height, channels, _)| (CHUNK_BYTES / (width * height * channels)).clamp(1, CHUNK))
+    }
+
     fn add(
         &mut self,
         index: usize,

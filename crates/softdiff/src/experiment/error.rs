@@ -82,7 +82,9 @@ impl Hint for ExperimentError {
             ExperimentError::NotResults { .. } => {
                 "remove it: the models are kept, and what was measured is measured again".into()
             }
-            ExperimentError::Unwritable { .. } => "check the folder and the free space".into(),
+            ExperimentError::Unwritable { .. } => {
+                "check the folder, the free space and the limit on file sizes (ulimit -f)".into()
+            }
             _ => return None,
         })
     }

@@ -3,12 +3,14 @@
 use super::ExperimentError;
 use crate::inception::Preset;
 use serde::{Deserialize, Serialize};
-use softdiff_engine::atomic_file;
+use softdiff_engine::{atomic_file, regular_file};
 use std::io::Write;
 use std::path::Path;
 
 /// FID of fewer images is dominated by its bias; the paper takes 50000.
 const MANY: usize = 50_000;
+/// The longest `results.json`.
+const LONGEST: u64 = 64 << 20;
 
 /// The metric of experiments without a network.
 pub const EXACT: &str = "exact-w2";
@@ -117,7 +119,7 @@ impl MeasurementRow {
 impl ExperimentResults {
     /// What an earlier run left, if anything.
     pub fn read(path: &Path) -> Result<Option<ExperimentResults>, ExperimentError> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match regular_file::read_text(path, LONGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ExperimentError::Unreadable { path: path.into(), error }),
@@ -129,7 +131,7 @@ impl ExperimentResults {
     /// Writes all or nothing.
     pub fn write(&self, path: &Path) -> Result<(), ExperimentError> {
         let text = serde_json::to_string_pretty(self).expect("strings and numbers are JSON") + "\n";
-        let written = atomic_file::write(path, |to| to.write_all(text.as_bytes()));
+        let written = atomic_file::write_in_folder(path, |to| to.write_all(text.as_bytes()));
         written.map_err(|error| ExperimentError::Unwritable { path: path.into(), error })
     }
 

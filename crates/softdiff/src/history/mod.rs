@@ -23,6 +23,7 @@ pub struct History {
 impl History {
     /// Reads all events so far; a last line that is not complete yet is left out.
     pub fn read(folder: &RunFolder) -> Result<History> {
+        folder.refuse_links()?;
         let events: Vec<Event> = folder.read_events()?.collect::<Result<_>>()?;
         let bins = events.iter().find_map(|event| match &event.kind {
             EventKind::Started { time_bins, .. } => Some(time_bins.clone()),

@@ -77,7 +77,9 @@ impl Hint for ConversionError {
         Some(match self {
             ConversionError::Network(..) => "--names official keeps the file's own names".into(),
             ConversionError::NotGeometric => "--names official keeps the weights without them".into(),
-            ConversionError::Unwritable { .. } => "check the folder and the free space".into(),
+            ConversionError::Unwritable { .. } => {
+                "check the folder, the free space and the limit on file sizes (ulimit -f)".into()
+            }
             _ => return None,
         })
     }

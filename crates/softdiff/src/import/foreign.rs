@@ -1,6 +1,7 @@
 //! Files of other diffusion software, recognised so that the error can name them. Nothing of them is read.
 
 use safetensors::SafeTensors;
+use softdiff_engine::regular_file;
 use std::path::Path;
 
 /// Hugging Face's library.
@@ -16,6 +17,8 @@ const EDM_MODULE: &[u8] = b"torch_utils.persistence";
 /// What diffusers writes into each of its configurations.
 const VERSION: &[u8] = b"_diffusers_version";
 const SEARCHED: usize = 1 << 20;
+/// The longest file of a folder that is searched.
+const LONGEST: u64 = 1 << 20;
 
 /// Whether tensors of these names are a U-Net of diffusers.
 pub fn is_diffusers(has: impl Fn(&str) -> bool) -> bool {
@@ -40,7 +43,7 @@ pub fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
 /// The software that wrote a folder.
 pub fn of_folder(path: &Path) -> Option<&'static str> {
     let said = |file: &str| {
-        let text = std::fs::read(path.join(file)).unwrap_or_default();
+        let text = regular_file::read(&path.join(file), LONGEST).unwrap_or_default();
         text.windows(VERSION.len()).any(|window| window == VERSION)
     };
     (path.is_dir() && ["model_index.json", "config.json"].into_iter().any(said)).then_some(DIFFUSERS)

@@ -5,9 +5,8 @@ use super::{Evaluation, Made, compare};
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
-use softdiff_engine::Hint;
-use softdiff_engine::atomic_file;
 use softdiff_engine::hash::ContentHash;
+use softdiff_engine::{Hint, atomic_file, regular_file};
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
@@ -84,8 +83,9 @@ impl Evaluation {
     pub fn store(&self, run: &RunFolder) -> Result<PathBuf, StoreError> {
         let folder = run.evaluations();
         let write = |file: &PathBuf| {
+            regular_file::refuse_link(&folder)?;
             std::fs::create_dir_all(&folder)?;
-            atomic_file::write(file, |to| to.write_all(self.to_json().as_bytes()))
+            atomic_file::write_in_folder(file, |to| to.write_all(self.to_json().as_bytes()))
         };
         let file = folder.join(self.file_name());
         match write(&file) {
@@ -118,7 +118,9 @@ impl Hint for StoreError {
         Some(match self {
             StoreError::NotARun { .. } => "give --run the folder that softdiff train wrote".into(),
             StoreError::AnotherModel { .. } => "give --run the run that made them, or leave it out".into(),
-            StoreError::Unwritable { .. } => "check the folder and the free space".into(),
+            StoreError::Unwritable { .. } => {
+                "check the folder, the free space and the limit on file sizes (ulimit -f)".into()
+            }
             _ => return None,
         })
     }

@@ -53,7 +53,8 @@ impl Model {
         let prior = self.prior.to_bytes().map_err(|problem| fail(&to.join("prior.safetensors"), problem))?;
         let write = |name: &str, bytes: &[u8]| {
             let path = to.join(name);
-            atomic_file::write(&path, |file| file.write_all(bytes)).map_err(|error| fail(&path, error.to_string()))
+            atomic_file::write_in_folder(&path, |file| file.write_all(bytes))
+                .map_err(|error| fail(&path, error.to_string()))
         };
         let mut files = BTreeMap::new();
         let mut put = |name: &str, bytes: &[u8]| -> Result<(), ModelError> {

@@ -9,14 +9,12 @@ use crate::objective::Prediction;
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::recipe::{Recipe, Weights};
-use crate::run::fs::{Disk, read_up_to};
 use safetensors::SafeTensors;
-use softdiff_engine::Hint;
+use softdiff_engine::shared_bytes::SharedBytes;
+use softdiff_engine::{Hint, regular_file};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-/// Largest file that is read: a network of a billion weights.
-const LARGEST: u64 = 4 << 30;
 /// Noise at t = 0 and t = 1 of score_sde's VE diffusions: of CIFAR-10, and of larger images such as CelebA.
 const SMALLEST: f64 = 0.01;
 const LARGEST_NOISE: [f64; 2] = [50.0, 90.0];
@@ -25,7 +23,9 @@ impl Model {
     /// Opens a file of imported weights.
     pub(super) fn open_imported(file: &FilePath) -> Result<Model, ModelError> {
         let fail = |problem: String| ModelError::Imported { file: file.into(), problem };
-        let bytes = read_up_to(&Disk, file, LARGEST).map_err(|error| fail(error.to_string()))?;
+        regular_file::refuse_link(file).map_err(|error| fail(error.to_string()))?;
+        // A long file is mapped, so that of one that is no such file only the beginning is read.
+        let bytes = SharedBytes::open(file).map_err(|error| fail(error.to_string()))?;
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| fail(error.to_string()))?;
         let facts = header.metadata().clone().unwrap_or_default();
         let names = header.tensors();

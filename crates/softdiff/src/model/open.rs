@@ -210,9 +210,6 @@ impl Hint for ModelError {
     }
 }
 
-/// Largest weight file that is read: a network of a billion weights.
-const LARGEST: u64 = 4 << 30;
-
 impl Model {
     /// Opens a run (its best checkpoint, else its last), a checkpoint's folder, an exported model, or imported weights.
     ///
@@ -321,7 +318,8 @@ fn find_run(place: &FilePath) -> (PathBuf, Option<u64>) {
 fn read_weights(file: &FilePath, graph: &Graph) -> Result<Params<f32>, ModelError> {
     let fail = |problem: String| ModelError::Weights { file: file.into(), problem };
     let mut params = stored_size::template(graph, file)?;
-    let bytes = crate::run::fs::read_up_to(&crate::run::fs::Disk, file, LARGEST).map_err(|e| fail(e.to_string()))?;
+    let limit = stored_size::longest(graph);
+    let bytes = crate::run::fs::read_within(&crate::run::fs::Disk, file, limit).map_err(|e| fail(e.to_string()))?;
     params.read_safetensors(&bytes).map_err(|e| fail(e.in_full()))?;
     Ok(params)
 }

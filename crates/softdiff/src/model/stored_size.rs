@@ -31,6 +31,11 @@ pub(super) fn template(graph: &Graph, file: &Path) -> Result<Params<f32>, ModelE
     Ok(Params::zeros(graph))
 }
 
+/// The most bytes that a file with the weights of `graph` has: twice as many numbers, and its header.
+pub(super) fn longest(graph: &Graph) -> u64 {
+    graph.param_elements().saturating_mul(2 * size_of::<f32>() as u64).saturating_add(MAX_HEADER)
+}
+
 /// The values of all tensors of a safetensors file, by its header.
 fn stored_elements(file: &Path) -> io::Result<u64> {
     let damaged = |problem: &str| io::Error::new(ErrorKind::InvalidData, problem);

@@ -46,6 +46,7 @@ pub enum RecordsError {
 impl Records {
     /// Reads a run's folder; events after a torn line are left out.
     pub fn read(folder: &RunFolder) -> Result<Records, RecordsError> {
+        folder.refuse_links()?;
         let recipe = Recipe::saved(&folder.config(), &[])?;
         let events = match folder.events().is_file() {
             true => folder.read_events()?.map_while(Result::ok).collect(),

@@ -5,6 +5,7 @@ use crate::path::PathError;
 use crate::recipe::BuildError;
 use crate::sampler::SamplerError;
 use softdiff_engine::Hint;
+use softdiff_engine::memory::NotEnoughMemory;
 use std::borrow::Cow;
 
 /// Why an image could not be restored.
@@ -54,6 +55,9 @@ pub enum RestoreError {
     /// A sampler that failed.
     #[error("{0}")]
     Sampler(#[from] SamplerError),
+    /// It does not fit into memory.
+    #[error("{0}")]
+    Memory(#[from] NotEnoughMemory),
     /// A device that cannot be opened.
     #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
@@ -74,6 +78,7 @@ impl Hint for RestoreError {
             RestoreError::NoMotion => "give --level, in pixels".into(),
             RestoreError::NoLevel => "give --level, such as --level 2".into(),
             RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
+            RestoreError::Memory(error) => return error.hint(),
             RestoreError::Build(error) => return error.hint().map(|hint| hint.into_owned().into()),
             RestoreError::Corruption(_)
             | RestoreError::Path(_)

@@ -1,19 +1,26 @@
 //! Restoring an image with a trained model.
 
-use super::task::shape_of;
+use super::task::{shape_at, shape_of};
 use super::{
     ImageCovariance, Observed, POOR_FIT, PathEntry, PlugAndPlay, PosteriorSampler, PosteriorSamples, RestoreError,
     Result, Task, TileSize,
 };
+use crate::corruption::Shape;
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
 use crate::recipe::SampleSection;
 use crate::sampler::{Denoiser, SamplerError};
-use softdiff_engine::Device;
+use softdiff_engine::{Device, memory};
 use std::cell::RefCell;
 
 /// Evaluations of the network for the best guess of a photograph.
 const GUESS_STEPS: usize = 16;
+/// Copies of an image that are in memory while it is restored, measured for every task.
+const WORKING_COPIES: u64 = 24;
+/// Bytes beside the copies of a photograph: those of its tiles, of threads, and of an allocator that has gaps.
+const BESIDE_PHOTOGRAPHS: u64 = 128 << 20;
+/// Square matrices of an image's sides, which heat dissipation is made of.
+const SIDE_MATRICES: u64 = 3;
 
 /// How an image is restored.
 ///
@@ -149,12 +156,30 @@ impl<'a> Restoration<'a> {
 
     /// What was seen in a degraded image.
     pub fn observe(&self, image: &Picture) -> Result<Observed> {
-        self.check(self.task_of(image).observe(self.model, image, self.noise)?)
+        let task = self.task_of(image);
+        self.require_memory(task.restored_shape(self.model, image))?;
+        self.check(task.observe(self.model, image, self.noise)?)
     }
 
     /// Degrades a clean image first.
     pub fn degrade(&self, image: &Picture) -> Result<Observed> {
+        self.require_memory(shape_at(self.model, shape_of(image), 1))?;
         self.check(self.task_of(image).degrade(self.model, image, self.noise)?)
+    }
+
+    /// Refuses what does not fit into memory: the image while it is restored, and all samples of it.
+    fn require_memory(&self, shape: Shape) -> Result<()> {
+        let bytes = |values: &[usize]| values.iter().fold(8u64, |all, &n| all.saturating_mul(n as u64));
+        let Shape { height, width, channels } = shape;
+        let image = bytes(&[height, width, channels]);
+        let sides = bytes(&[height, height]).saturating_add(bytes(&[width, width]));
+        let one = image.saturating_mul(WORKING_COPIES).saturating_add(sides.saturating_mul(SIDE_MATRICES));
+        let one = if shape == self.model.path.shape() { one } else { one.saturating_add(BESIDE_PHOTOGRAPHS) };
+        memory::require(one, format!("restoring an image of {shape}"), "give a smaller image, or a part of it")?;
+        let seeds = self.all_seeds().len();
+        let samples = image.saturating_mul(seeds as u64);
+        let what = format!("restoring {seeds} samples of {shape}");
+        Ok(memory::require(one.saturating_add(samples), what, "give fewer --seeds, or a smaller image")?)
     }
 
     fn task_of(&self, image: &Picture) -> Task {

@@ -156,20 +156,25 @@ impl Task {
         }
     }
 
+    /// The shape of what is restored from a degraded image.
+    pub(super) fn restored_shape(&self, model: &Model, image: &Picture) -> Shape {
+        match self {
+            Task::SuperResolve { factor, .. } => shape_at(model, shape_of(image), factor.unwrap_or(USUAL_FACTOR)),
+            _ => shape_at(model, shape_of(image), 1),
+        }
+    }
+
     /// What was seen in a degraded image; its noise and level are estimated where they are not given.
     pub(super) fn observe(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
         let found = shape_of(image);
-        let path = match self {
-            Task::SuperResolve { factor, .. } => path_at(model, found, factor.unwrap_or(USUAL_FACTOR))?,
-            _ => path_at(model, found, 1)?,
-        };
+        let path = path_at(model, self.restored_shape(model, image))?;
         let seen = self.degradation(model, &path, found, &to_unit(&image.pixels), noise, false)?;
         self.enter(path, seen, None)
     }
 
     /// Degrades a clean image, with `noise` if given, and observes that.
     pub(super) fn degrade(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
-        let path = path_at(model, shape_of(image), 1)?;
+        let path = path_at(model, shape_at(model, shape_of(image), 1))?;
         let shape = path.shape();
         let truth = fitted(image, shape)?;
         let noise = noise.unwrap_or(if *self == Task::Denoise { USUAL_NOISE } else { 0.0 });
@@ -334,13 +339,20 @@ impl Task {
     }
 }
 
-/// The model's path for images `factor` times as large as `found`, where it can be of any size, else as it is.
-fn path_at(model: &Model, found: Shape, factor: usize) -> Result<Arc<Path>> {
+/// `factor` times as large as `found` for a model of any size, else the model's own.
+pub(super) fn shape_at(model: &Model, found: Shape, factor: usize) -> Shape {
     let own = model.path.shape();
-    let wanted = Shape::new(found.height * factor, found.width * factor, own.channels);
-    match model.takes_any_size() && wanted != own {
-        true => Ok(Arc::new(model.recipe.path(wanted, None)?)),
-        false => Ok(model.path.clone()),
+    match model.takes_any_size() {
+        true => Shape::new(found.height.saturating_mul(factor), found.width.saturating_mul(factor), own.channels),
+        false => own,
+    }
+}
+
+/// The model's path for images of a shape.
+fn path_at(model: &Model, shape: Shape) -> Result<Arc<Path>> {
+    match shape == model.path.shape() {
+        true => Ok(model.path.clone()),
+        false => Ok(Arc::new(model.recipe.path(shape, None)?)),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::error::{Result, RunContext, RunError};
 use super::event::{Event, EventKind};
-use super::event_reader::Events;
+use super::event_reader::{Events, LONGEST_LOG};
 use super::fs::{Fs, FsFile};
-use std::io::{self, Write};
+use softdiff_engine::regular_file;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Appends events: one line, one write, at once visible to readers.
@@ -35,8 +36,8 @@ impl EventLog {
         // A new file's name must last too: a checkpoint relies on the events before it.
         let folder = path.parent().unwrap_or(Path::new("."));
         fs.sync_folder(folder).doing("sync", folder)?;
-        let (kept, end, gap) = measure(fs, path, step)?;
         let length = length(fs, path)?;
+        let (kept, end, gap) = measure(fs, path, step)?;
         if end < length {
             fs.truncate(path, end).doing("repair", path)?;
         }
@@ -95,7 +96,11 @@ fn measure(fs: &dyn Fs, path: &Path, step: Option<u64>) -> Result<(u64, u64, (u6
     Ok((kept, end, reach(last)))
 }
 
+/// The bytes of the log; more than are read of any is an error.
 fn length(fs: &dyn Fs, path: &Path) -> Result<u64> {
-    let mut file = fs.open(path).doing("open", path)?;
-    io::copy(&mut file, &mut io::sink()).doing("read", path)
+    let mut file = fs.open(path).doing("open", path)?.take(LONGEST_LOG + 1);
+    match io::copy(&mut file, &mut io::sink()).doing("read", path)? {
+        length if length > LONGEST_LOG => Err(regular_file::too_large(LONGEST_LOG)).doing("read", path),
+        length => Ok(length),
+    }
 }

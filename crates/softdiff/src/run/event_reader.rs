@@ -3,15 +3,17 @@
 use super::error::{Result, RunContext, RunError};
 use super::event::Event;
 use super::fs::Fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Take};
 use std::path::{Path, PathBuf};
 
 /// Longest line that is read.
 const LONGEST: u64 = 1 << 20;
+/// Longest log that is read: some millions of events.
+pub(super) const LONGEST_LOG: u64 = 1 << 30;
 
 /// The events of a run, in order. A last line without its end is not (yet) an event and ends the iteration.
 pub struct Events {
-    file: BufReader<Box<dyn Read>>,
+    file: BufReader<Take<Box<dyn Read>>>,
     path: PathBuf,
     line: u64,
     offset: u64,
@@ -20,7 +22,7 @@ pub struct Events {
 impl Events {
     /// Opens an event stream.
     pub fn open(fs: &dyn Fs, path: &Path) -> Result<Events> {
-        let file = BufReader::new(fs.open(path).doing("open", path)?);
+        let file = BufReader::new(fs.open(path).doing("open", path)?.take(LONGEST_LOG));
         Ok(Events { file, path: path.into(), line: 0, offset: 0 })
     }
 

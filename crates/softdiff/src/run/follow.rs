@@ -1,6 +1,7 @@
 //! Following `events.jsonl` while another process writes it, and while a resumed run cuts it.
 
 use super::error::{Result, RunContext};
+use super::event_reader::LONGEST_LOG;
 use super::{Event, RunFolder};
 use softdiff_engine::regular_file;
 use std::fs::File;
@@ -9,8 +10,6 @@ use std::path::PathBuf;
 
 /// Most bytes that are read at once.
 const MOST: u64 = 4 << 20;
-/// Longest log that is read: some millions of events.
-const LONGEST_LOG: u64 = 1 << 30;
 /// Bytes before the place read up to, which must still be the same.
 const REMEMBERED: usize = 512;
 

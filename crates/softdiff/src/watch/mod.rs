@@ -50,6 +50,7 @@ impl Watch {
 
     /// Looks; `now` counts from any moment, always the same one.
     pub fn look(&mut self, now: Duration) -> Result<Snapshot> {
+        self.folder.refuse_links()?;
         let news = self.follower.look()?;
         if news.anew {
             (self.seen, self.arrivals) = (EventSummary::default(), Arrivals::default());

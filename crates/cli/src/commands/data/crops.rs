@@ -2,7 +2,7 @@
 
 use super::prepare::Policy;
 use super::{explain, explain_opening};
-use crate::atomic_file;
+use crate::atomic_file::{self, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::{Progress, clock};
 use clap::Args;
@@ -12,6 +12,7 @@ use softdiff::data::{
     WrittenCrops,
 };
 use softdiff::quote::one_line;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Instant;
 
@@ -96,9 +97,10 @@ impl CropFlags {
             written = plan.write(file, &origin, &|done, total| progress.update(done, total))?;
             Ok(())
         });
-        result.map_err(|error| {
-            Failure::new(format!("cannot write {}: {error}", task.out.display()))
-                .hint("check the photographs, the folder and the free space")
+        result.map_err(|error| match error.kind() {
+            // Of a photograph, and not of the disk.
+            ErrorKind::Other => Failure::new(error).hint("check the photographs, and run it again"),
+            _ => unwritable(task.out, &error),
         })?;
         drop(progress);
         report(task.out, &plan, &written, began, json);

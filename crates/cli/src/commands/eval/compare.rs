@@ -4,7 +4,12 @@ use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::json;
 use softdiff::metrics::{Evaluation, compare};
+use softdiff::quote::one_line;
+use softdiff_engine::regular_file;
 use std::path::{Path, PathBuf};
+
+/// The longest result.
+const LONGEST: u64 = 1 << 20;
 
 /// Compare two results of `softdiff eval --out`; refuses results that were measured in different ways.
 #[derive(Args)]
@@ -31,14 +36,15 @@ impl Compare {
         }
         println!("{:>20}  {:>14}  {:>14}  {:>14}", "", "first", "second", "second - first");
         for row in rows {
-            println!("{:>20}  {:>14.6}  {:>14.6}  {:>+14.6}", row.metric, row.left, row.right, row.right - row.left);
+            let (metric, change) = (one_line(&row.metric), row.right - row.left);
+            println!("{metric:>20}  {:>14.6}  {:>14.6}  {change:>+14.6}", row.left, row.right);
         }
         Ok(())
     }
 }
 
 fn read(path: &Path) -> Result<Evaluation, Failure> {
-    let text = std::fs::read(path)
+    let text = regular_file::read(path, LONGEST)
         .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())).hint("check the path"))?;
     serde_json::from_slice(&text).map_err(|error| {
         Failure::new(format!("{} is no result of softdiff eval: {error}", path.display()))

@@ -1,6 +1,6 @@
 //! The images of an experiment, each a file that its page shows.
 
-use crate::atomic_file::save;
+use crate::atomic_file::save_in_folder;
 use crate::diagnostics::Outcome;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
@@ -22,7 +22,7 @@ const TIMES: usize = 10;
 fn tiles(path: &Path, shape: Shape, bytes: &[u8], columns: usize) -> Outcome {
     let zoom = grid::usual_zoom(shape.width);
     let picture = grid::compose(shape.width, shape.height, shape.channels, bytes, columns, zoom);
-    save(path, &picture.to_png())
+    save_in_folder(path, &picture.to_png())
 }
 
 /// The first samples, uncurated.
@@ -51,7 +51,7 @@ pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Devic
     let seeds: Vec<u64> = (0..ON_THEIR_WAY as u64).collect();
     let precision = model.recipe.train.precision;
     let watched = model.watch_sampling(device, sampler.as_ref(), &sampling, &seeds, precision)?;
-    save(path, &watched.means().to_png())
+    save_in_folder(path, &watched.means().to_png())
 }
 
 /// Samples above their nearest training images (the paper's Figure 9).

@@ -1,7 +1,7 @@
 //! An experiment as seen on a terminal: training with progress, figures and tables as files.
 
 use super::{drawing, page, table};
-use crate::atomic_file::save;
+use crate::atomic_file::save_in_folder;
 use crate::commands::train;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::engine::Device;
@@ -39,7 +39,7 @@ impl ExperimentTerminal {
         let mut written = vec![runner.results_file().display().to_string()];
         for (name, text) in files {
             let path = self.folder.join(name);
-            save(&path, text.as_bytes())?;
+            save_in_folder(&path, text.as_bytes())?;
             written.push(path.display().to_string());
         }
         Ok(written)

@@ -6,7 +6,11 @@ use softdiff::experiment::{Experiment, ExperimentResults, PlannedModel, Schedule
 use softdiff::image::decode;
 use softdiff::recipe::SampleSection;
 use softdiff::report::{Chart, Figure, Page, PageBlock, Section, Series};
+use softdiff_engine::regular_file;
 use std::path::Path;
+
+/// The largest file of a figure.
+const LARGEST_FIGURE: u64 = 64 << 20;
 
 /// The file of a figure.
 pub fn file_name(model: &PlannedModel, section: &SampleSection, kind: &str) -> String {
@@ -118,7 +122,7 @@ fn pictures(
             let how = format!("{} in {} steps{value}", section.sampler, section.steps);
             for (kind, name, caption) in kinds(experiment, index == 0) {
                 let path = folder.join("figures").join(file_name(model, &section, kind));
-                let bytes = std::fs::read(&path).map_err(|error| {
+                let bytes = regular_file::read(&path, LARGEST_FIGURE).map_err(|error| {
                     let failure = Failure::new(format!("{}: {error}", path.display()));
                     failure.hint("remove results.json and run it again: the models are kept")
                 })?;

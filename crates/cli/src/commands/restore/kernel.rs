@@ -4,6 +4,7 @@ use crate::diagnostics::Failure;
 use softdiff::corruption::Kernel;
 use softdiff::data::npy::Array;
 use softdiff::image;
+use softdiff_engine::regular_file;
 use std::path::Path;
 
 /// The most rows and columns.
@@ -18,10 +19,7 @@ const MOST_BYTES: u64 = 4 << 20;
 pub fn read(file: &Path) -> Result<Kernel, Failure> {
     let refused = |problem: String, hint: &str| Failure::new(format!("{}: {problem}", file.display())).hint(hint);
     let kinds = "give a .png image, or a .npy or .json file with rows of numbers";
-    if std::fs::metadata(file).is_ok_and(|facts| facts.len() > MOST_BYTES) {
-        return Err(refused("too large for a kernel".into(), kinds));
-    }
-    let bytes = std::fs::read(file).map_err(|error| refused(error.to_string(), kinds))?;
+    let bytes = regular_file::read(file, MOST_BYTES).map_err(|error| refused(error.to_string(), kinds))?;
     let is_image = image::Format::recognise(&bytes).is_some();
     let rows = if is_image {
         let picture = image::decode(&bytes).map_err(|error| refused(error.to_string(), kinds))?.with_channels(1);

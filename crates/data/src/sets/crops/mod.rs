@@ -16,9 +16,16 @@ pub use plan::{CropPlan, PlannedPhotograph};
 pub use write::WrittenCrops;
 
 use super::{Exif, OnBad};
+use crate::image::MAX_ALLOCATION;
+use softdiff_engine::memory;
 
-/// Photographs decoded at a time.
+/// Photographs decoded at a time, where memory is not short.
 const GROUP: usize = 8;
+
+/// Photographs decoded at a time: as many as fit into memory, were they as large as they may be.
+fn group() -> usize {
+    (memory::available().0 / (4 * MAX_ALLOCATION)).clamp(1, GROUP as u64) as usize
+}
 
 /// Which crops to cut.
 #[derive(Clone, Copy, Debug)]

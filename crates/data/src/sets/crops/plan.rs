@@ -3,7 +3,7 @@
 use super::super::{DataError, FileError, MAX_SKIPPED_PERCENT, OnBad, Skipped, Source};
 use super::allotment::allot;
 use super::photograph::{Photograph, Texture, content};
-use super::{CropOptions, GROUP};
+use super::{CropOptions, group};
 use rayon::prelude::*;
 use softdiff_engine::hash::ContentHash;
 use softdiff_engine::rng::RandomStream;
@@ -63,8 +63,9 @@ impl Source {
             passed_over: Vec::new(),
         };
         let (mut first_with, mut weights) = (HashMap::new(), Vec::new());
-        for start in (0..self.len()).step_by(GROUP) {
-            let end = (start + GROUP).min(self.len());
+        let group = group();
+        for start in (0..self.len()).step_by(group) {
+            let end = (start + group).min(self.len());
             let looks: Vec<_> = (start..end).into_par_iter().map(|index| self.look(index, options)).collect();
             for (index, look) in (start..).zip(looks) {
                 match look {

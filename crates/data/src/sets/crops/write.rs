@@ -3,7 +3,7 @@
 use super::super::npz::{FACTS, npy_header};
 use super::super::{DataError, FileError};
 use super::photograph::{Photograph, is_flat};
-use super::{CropPlan, GROUP, PlannedPhotograph};
+use super::{CropPlan, PlannedPhotograph, group};
 use crate::archive::zip::StoredZip;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl CropPlan<'_> {
         let sizes: Vec<u8> = shape.iter().flat_map(|&size| (size as u64).to_le_bytes()).collect();
         let mut hashes = vec![ContentHash::of(&sizes)];
         let block = (BLOCK / (bytes / count)).max(1);
-        for group in part.chunks(GROUP) {
+        for group in part.chunks(group()) {
             let decoded: Vec<_> = group.par_iter().map(|planned| self.decode(planned)).collect();
             for (planned, photograph) in group.iter().zip(decoded) {
                 let photograph = photograph.map_err(io::Error::other)?;
