@@ -8,7 +8,7 @@ use super::{
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
 use crate::recipe::SampleSection;
-use crate::sampler::Denoiser;
+use crate::sampler::{Denoiser, SamplerError, Watched};
 use softdiff_engine::Device;
 
 /// How an image is restored.
@@ -32,6 +32,7 @@ pub struct Restoration<'a> {
     conditioned: bool,
     batch: Option<usize>,
     device: Option<Device>,
+    stop_if: Option<&'a dyn Fn() -> bool>,
 }
 
 /// Images that explain an observation.
@@ -64,6 +65,7 @@ impl<'a> Restoration<'a> {
             conditioned: true,
             batch: None,
             device: None,
+            stop_if: None,
         }
     }
 
@@ -106,6 +108,12 @@ impl<'a> Restoration<'a> {
     /// Where to compute; on a GPU if there is one that works.
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
+        self
+    }
+
+    /// Asked after every evaluation of the network; true ends the restoration by [`SamplerError::Stopped`].
+    pub fn stop_if(mut self, stop: &'a dyn Fn() -> bool) -> Self {
+        self.stop_if = Some(stop);
         self
     }
 
@@ -186,7 +194,13 @@ impl<'a> Restoration<'a> {
             spread: self.conditioned.then_some(&spread),
             batch,
         };
-        let PosteriorSamples { samples, mean, std } = posterior.run(denoiser, observation, &self.seeds, progress)?;
+        let look = |_: &[f64]| match self.stop_if.is_some_and(|stop| stop()) {
+            true => Err(SamplerError::Stopped),
+            false => Ok(()),
+        };
+        let mut denoiser = Watched { inner: denoiser, look };
+        let PosteriorSamples { samples, mean, std } =
+            posterior.run(&mut denoiser, observation, &self.seeds, progress)?;
         let (misfit, steps) = (observation.misfit(&mean)?, posterior.sampling()?.times.len() - 1);
         Ok(Restored { samples, mean, std, misfit, observed, steps, conditioned: self.conditioned })
     }

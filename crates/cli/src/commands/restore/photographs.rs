@@ -12,7 +12,7 @@ use softdiff::Device;
 use softdiff::corruption::Shape;
 use softdiff::image::{Metadata, PhotographFile, Picture, from_unit, grid};
 use softdiff::model::Model;
-use softdiff::restore::{Observed, Restoration, fitted};
+use softdiff::restore::{Observed, PhotoQuality, Restoration, fitted};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,9 +32,9 @@ impl Quality {
     /// Samples and steps.
     fn work(self) -> (u64, usize) {
         match self {
-            Quality::Fast => (1, 8),
-            Quality::Default => (1, 15),
-            Quality::Best => (4, 30),
+            Quality::Fast => PhotoQuality::Fast.work(),
+            Quality::Default => PhotoQuality::Default.work(),
+            Quality::Best => PhotoQuality::Best.work(),
         }
     }
 }
