@@ -2,13 +2,14 @@
 
 use crate::arguments::word;
 use crate::error::raised;
-use crate::images::{array, batch_of};
+use crate::images::{array, batch_of, picture_file};
 use crate::progress::Progress;
 use crate::worker;
 use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 use softdiff::corruption::Shape;
 use softdiff::data::{DataError, Source, Split};
+use softdiff::image::Picture;
 use softdiff::metrics::{ImageSet, ImageSetOptions};
 use std::path::PathBuf;
 
@@ -35,6 +36,10 @@ pub fn read_images<'py>(
     limit: Option<usize>,
     progress: bool,
 ) -> PyResult<Bound<'py, PyArrayDyn<u8>>> {
+    if let (Some(picture), None, None) = (picture_file(&source), size, channels) {
+        let Picture { width, height, channels, pixels } = picture?;
+        return array(py, pixels, &[1, height, width, channels]);
+    }
     let split = word("split", split, &[("all", Split::All), ("train", Split::Train), ("test", Split::Test)])?;
     let progress = Progress::new(py, progress)?;
     let result = worker::run(py, |worker| -> Result<ImageSet, DataError> {

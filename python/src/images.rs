@@ -3,14 +3,15 @@
 //! Results are handed over without a copy. What is given is copied once: other threads of Python may change it while the
 //! library reads.
 
+use crate::error::{raised, with_hint};
 use numpy::ndarray::ArrayD;
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use softdiff::Dataset;
 use softdiff::corruption::Shape;
-use softdiff::image::{Picture, from_unit, to_unit};
-use softdiff::{Dataset, data};
-use std::path::PathBuf;
+use softdiff::image::{Picture, decode, from_unit, image_file, to_unit};
+use std::path::{Path, PathBuf};
 
 /// Floats a little outside of [0, 1] are the rims of samples; these are in other units.
 const LOWEST: f64 = -0.5;
@@ -55,7 +56,7 @@ impl Images {
     /// The same, or those of a folder, an archive or a file.
     pub fn dataset_of(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Dataset> {
         match object.extract::<PathBuf>() {
-            Ok(path) => Dataset::open(path).map_err(crate::error::raised),
+            Ok(path) => Dataset::open(path).map_err(raised),
             Err(_) => Images::of(object, what)?.dataset(what),
         }
     }
@@ -109,11 +110,23 @@ impl Images {
     }
 }
 
-/// The images of an image file or of an array: one.
+/// An image of an image file or of an array.
 pub fn picture_of(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Picture> {
     let Ok(path) = object.extract::<PathBuf>() else { return Images::of(object, what)?.picture(what) };
-    let source = data::Source::open(&path).map_err(crate::error::raised)?;
-    source.read(0, data::Exif::Apply).map_err(crate::error::raised)
+    let Some(picture) = picture_file(&path) else {
+        let problem = format!("{} is not an image file", path.display());
+        return Err(with_hint(&problem, Some("give a PNG, JPEG or other image file, or an array")));
+    };
+    picture
+}
+
+/// What is in an image file; none of other files.
+pub fn picture_file(path: &Path) -> Option<PyResult<Picture>> {
+    let picture = decode(&image_file(path)?);
+    Some(picture.map_err(|error| {
+        let hint = "save it again as PNG, or give another image";
+        with_hint(&format!("{}: {error}", path.display()), Some(hint))
+    }))
 }
 
 /// x_t as floats of any range, of images of `shape`; also whether it is a single one.
@@ -192,9 +205,9 @@ fn floats(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<f64>> {
 /// The values in the order of their places, whatever the array's strides.
 fn copied<T: Element + Copy>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<T>> {
     let array: PyReadonlyArrayDyn<'_, T> = array.as_any().extract()?;
-    Ok(match array.as_slice() {
-        Ok(values) => values.to_vec(),
-        Err(_) => array.as_array().iter().copied().collect(),
+    Ok(match array.as_array().to_slice() {
+        Some(values) => values.to_vec(),
+        None => array.as_array().iter().copied().collect(),
     })
 }
 

@@ -91,7 +91,7 @@ def test_the_exact_denoiser_of_a_gaussian_draws_its_deviation():
 def test_a_model_as_denoiser_samples_as_it_does_itself(model):
     start = model.starts([4, 9])
     found = softdiff.sample(model, model.path, [4, 9], steps=3, start=start, progress=False)
-    assert np.array_equal(found, model.sample([4, 9], steps=3, progress=False))
+    assert np.array_equal(found, model.sample([4, 9], steps=3, sampler="momentum", progress=False))
 
 
 def test_an_exception_of_the_denoiser_is_raised():

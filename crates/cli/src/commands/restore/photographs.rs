@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use softdiff::Device;
 use softdiff::corruption::Shape;
-use softdiff::image::{Metadata, PhotographFile, Picture, from_unit, grid};
+use softdiff::image::{Metadata, PhotographFile, Picture, from_unit, grid, image_file};
 use softdiff::model::Model;
 use softdiff::restore::{Observed, PhotoQuality, Restoration, fitted};
 use std::path::{Path, PathBuf};
@@ -217,7 +217,7 @@ impl<'a> Photographs<'a> {
 
 /// An image file with all that is to be kept of it, or an image of a data source.
 fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
-    match images::file(path).filter(|_| index.is_none()) {
+    match image_file(path).filter(|_| index.is_none()) {
         Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
         None => {
             let picture = images::one(path, index.unwrap_or(0))?;
