@@ -113,6 +113,13 @@ impl Corruption {
     }
 }
 
+impl Default for CorruptionKind {
+    /// The paper's blur.
+    fn default() -> Self {
+        CorruptionKind::Known(CorruptionSection::default())
+    }
+}
+
 impl CorruptionKind {
     /// The corruption for images of `shape`.
     pub fn build(&self, py: Python<'_>, shape: Shape) -> PyResult<Box<dyn corruption::Corruption>> {

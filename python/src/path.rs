@@ -89,7 +89,6 @@ impl Path {
         let images = self.images(images)?;
         let values = images.values();
         let corrupted = py.detach(|| self.0.diffuse(&values, t, &vec![0.0; values.len()]));
-        // Without noise, whatever sigma is.
         images.like(py, corrupted.map_err(raised)?)
     }
 

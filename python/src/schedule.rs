@@ -1,7 +1,7 @@
 //! The levels of a corruption, chosen on images.
 
 use crate::arguments::word;
-use crate::corruption::kind_of;
+use crate::corruption::{CorruptionKind, kind_of};
 use crate::error::raised;
 use crate::images::{Images, array};
 use crate::progress::Progress;
@@ -10,7 +10,7 @@ use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 use softdiff::corruption::Shape;
 use softdiff::engine::atomic_file;
-use softdiff::schedule::{self, Request, ScheduleError, TransportMetric, plan, usual_candidates};
+use softdiff::schedule::{self, Request, TransportMetric, plan, usual_candidates};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -115,11 +115,7 @@ pub fn make(
 ) -> PyResult<Schedule> {
     let images = Images::dataset_of(images, "images")?;
     let shape = Shape::new(images.height(), images.width(), images.channels());
-    let corruption = match corruption {
-        Some(corruption) => kind_of(corruption)?,
-        None => kind_of(pyo3::types::PyString::new(py, "blur").as_any())?,
-    };
-    let corruption = corruption.build(py, shape)?;
+    let corruption = corruption.map_or_else(|| Ok(CorruptionKind::default()), kind_of)?.build(py, shape)?;
     let metric = word("metric", metric, &METRICS)?;
     let progress = Progress::new(py, progress)?;
     let result = worker::run(py, |worker| {
@@ -135,7 +131,7 @@ pub fn make(
             progress.update(worker, "measuring", "distances", (done, total));
             worker.unwind_if_ended();
         };
-        Ok::<_, ScheduleError>(plan(&*corruption, images.pixels(), &request, &update)?)
+        plan(&*corruption, images.pixels(), &request, &update)
     });
     progress.close(py)?;
     result?.map(Schedule).map_err(raised)

@@ -1,3 +1,4 @@
+import os
 import pathlib
 import subprocess
 
@@ -15,7 +16,7 @@ TINY = {"network.channels": 8, "schedule.knots": 8, "schedule.candidates": 16, "
 
 def program():
     """The command line, built by the same workspace."""
-    file = ROOT / "target" / "release" / "softdiff"
+    file = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "softdiff"
     if not file.exists():
         subprocess.run(["cargo", "build", "--release", "-p", "softdiff-cli"], cwd=ROOT, check=True)
     return file
