@@ -1,5 +1,5 @@
 from os import PathLike
-from typing import Any, Callable, Iterable, Iterator, Literal, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Literal, Optional, Sequence, Union, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -18,14 +18,14 @@ from .corruptions import (
 
 __version__: str
 
-StrPath = Union[str, "PathLike[str]"]
-Seeds = Union[int, Iterable[int]]
-Shape = tuple[int, int, int]
-Settings = dict[str, Any]
-Floats = NDArray[np.float64]
-Denoiser = Callable[[Floats, float], ArrayLike]
-Callback = Callable[[dict[str, Any]], object]
-Boundary = Literal["zero", "reflect", "periodic"]
+_StrPath = Union[str, "PathLike[str]"]
+_Seeds = Union[int, Iterable[int]]
+_Shape = tuple[int, int, int]
+_Settings = dict[str, Any]
+_Floats = NDArray[np.float64]
+_Denoiser = Callable[[_Floats, float], ArrayLike]
+_Callback = Callable[[dict[str, Any]], object]
+_Boundary = Literal["zero", "reflect", "periodic"]
 
 class Error(Exception):
     hint: Optional[str]
@@ -36,62 +36,66 @@ class Corruption:
     def custom(
         matrix: Optional[ArrayLike] = None,
         kernel: Optional[ArrayLike] = None,
-        function: Optional[Callable[[Floats], ArrayLike]] = None,
-        boundary: Boundary = "zero",
+        function: Optional[Callable[[_Floats], ArrayLike]] = None,
+        boundary: _Boundary = "zero",
     ) -> Corruption: ...
     @staticmethod
     def composed(*parts: Union[Corruption, tuple[Corruption, float, float]]) -> Corruption: ...
-    def levels(self, shape: Shape) -> tuple[float, float]: ...
+    def levels(self, shape: _Shape) -> tuple[float, float]: ...
 
+@final
 class Path:
     def __new__(
         cls,
-        shape: Shape,
+        shape: _Shape,
         corruption: Union[str, Corruption],
-        knots: Union[Schedule, Sequence[float], Floats, None] = None,
+        knots: Union[Schedule, Sequence[float], _Floats, None] = None,
     ) -> Path: ...
     @staticmethod
-    def variance_exploding(shape: Shape, smallest: float = 0.01, largest: float = 50.0) -> Path: ...
+    def variance_exploding(shape: _Shape, smallest: float = 0.01, largest: float = 50.0) -> Path: ...
     @staticmethod
-    def variance_preserving(shape: Shape, alpha: Literal["linear", "cosine"] = "linear") -> Path: ...
+    def variance_preserving(shape: _Shape, alpha: Literal["linear", "cosine"] = "linear") -> Path: ...
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> _Shape: ...
     def sigma(self, t: float) -> float: ...
     def level(self, t: float) -> float: ...
     def corrupt(self, images: ArrayLike, t: float) -> NDArray[Any]: ...
-    def diffuse(self, images: ArrayLike, t: float, seed: int = 0, noise: Optional[ArrayLike] = None) -> Floats: ...
+    def diffuse(self, images: ArrayLike, t: float, seed: int = 0, noise: Optional[ArrayLike] = None) -> _Floats: ...
 
+@final
 class Schedule:
     @staticmethod
-    def read(file: StrPath) -> Schedule: ...
-    def save(self, file: StrPath) -> None: ...
+    def read(file: _StrPath) -> Schedule: ...
+    def save(self, file: _StrPath) -> None: ...
     def to_json(self) -> str: ...
     @property
-    def knots(self) -> Floats: ...
+    def knots(self) -> _Floats: ...
     @property
-    def hops(self) -> Floats: ...
+    def hops(self) -> _Floats: ...
     @property
-    def candidates(self) -> Floats: ...
+    def candidates(self) -> _Floats: ...
     @property
     def path_cost(self) -> float: ...
     @property
     def corruption(self) -> str: ...
 
-class DenoiseSteps(Iterator[tuple[float, Floats, Floats]]):
+@final
+class DenoiseSteps(Iterator[tuple[float, _Floats, _Floats]]):
     def __iter__(self) -> DenoiseSteps: ...
-    def __next__(self) -> tuple[float, Floats, Floats]: ...
+    def __next__(self) -> tuple[float, _Floats, _Floats]: ...
 
+@final
 class Restored:
     @property
-    def mean(self) -> Floats: ...
+    def mean(self) -> _Floats: ...
     @property
-    def std(self) -> Floats: ...
+    def std(self) -> _Floats: ...
     @property
-    def samples(self) -> Floats: ...
+    def samples(self) -> _Floats: ...
     @property
     def image(self) -> NDArray[np.uint8]: ...
     @property
-    def seen(self) -> Floats: ...
+    def seen(self) -> _Floats: ...
     @property
     def misfit(self) -> float: ...
     @property
@@ -105,11 +109,12 @@ class Restored:
     @property
     def warning(self) -> Optional[str]: ...
 
+@final
 class Model:
     @property
     def name(self) -> str: ...
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> _Shape: ...
     @property
     def path(self) -> Path: ...
     @property
@@ -126,33 +131,33 @@ class Model:
     def takes_any_size(self) -> bool: ...
     def sample(
         self,
-        seeds: Optional[Seeds] = None,
+        seeds: Optional[_Seeds] = None,
         *,
         steps: Optional[int] = None,
         sampler: Optional[str] = None,
-        set: Optional[Settings] = None,
+        set: Optional[_Settings] = None,
         batch: Optional[int] = None,
         dtype: Optional[DTypeLike] = None,
         progress: bool = True,
     ) -> NDArray[Any]: ...
     def restore(
         self,
-        image: Union[ArrayLike, StrPath],
+        image: Union[ArrayLike, _StrPath],
         task: Optional[Literal["deblur", "denoise", "inpaint", "super-resolve", "colourise"]] = None,
         *,
         corruption: Optional[Literal["blur", "heat", "motion", "defocus"]] = None,
         level: Optional[float] = None,
-        boundary: Optional[Boundary] = None,
+        boundary: Optional[_Boundary] = None,
         angle: Optional[float] = None,
         kernel: Optional[ArrayLike] = None,
         mask: Optional[ArrayLike] = None,
         factor: Optional[int] = None,
         t: Optional[float] = None,
         noise: Optional[float] = None,
-        seeds: Optional[Seeds] = None,
+        seeds: Optional[_Seeds] = None,
         steps: Optional[int] = None,
         sampler: Optional[str] = None,
-        set: Optional[Settings] = None,
+        set: Optional[_Settings] = None,
         quality: Optional[Literal["fast", "default", "best"]] = None,
         free: bool = False,
         batch: Optional[int] = None,
@@ -162,16 +167,17 @@ class Model:
         self,
         seed: Optional[int] = None,
         *,
-        seeds: Optional[Seeds] = None,
+        seeds: Optional[_Seeds] = None,
         steps: Optional[int] = None,
         sampler: Optional[str] = None,
-        set: Optional[Settings] = None,
+        set: Optional[_Settings] = None,
     ) -> DenoiseSteps: ...
-    def denoise(self, xt: ArrayLike, t: float) -> Floats: ...
-    def __call__(self, xt: ArrayLike, t: float) -> Floats: ...
-    def starts(self, seeds: Seeds) -> Floats: ...
-    def export(self, folder: StrPath, *, half: bool = False) -> None: ...
+    def denoise(self, xt: ArrayLike, t: float) -> _Floats: ...
+    def __call__(self, xt: ArrayLike, t: float) -> _Floats: ...
+    def starts(self, seeds: _Seeds) -> _Floats: ...
+    def export(self, folder: _StrPath, *, half: bool = False) -> None: ...
 
+@final
 class Run:
     @property
     def model(self) -> Model: ...
@@ -185,18 +191,18 @@ class Run:
     def out(self) -> Optional["PathLike[str]"]: ...
 
 def load(
-    model: StrPath,
+    model: _StrPath,
     *,
     device: str = "auto",
     checkpoint: Union[str, int, None] = None,
     weights: Optional[str] = None,
 ) -> Model: ...
 def train(
-    recipe: Optional[StrPath] = None,
+    recipe: Optional[_StrPath] = None,
     *,
-    out: Optional[StrPath] = None,
-    set: Optional[Settings] = None,
-    images: Union[ArrayLike, StrPath, None] = None,
+    out: Optional[_StrPath] = None,
+    set: Optional[_Settings] = None,
+    images: Union[ArrayLike, _StrPath, None] = None,
     corruption: Union[str, Corruption, None] = None,
     path: Optional[Path] = None,
     steps: Optional[int] = None,
@@ -204,27 +210,27 @@ def train(
     seed: Optional[int] = None,
     device: str = "auto",
     checkpoint: Union[str, int, None] = None,
-    callback: Optional[Callback] = None,
+    callback: Optional[_Callback] = None,
     progress: bool = True,
 ) -> Run: ...
 def sample(
-    denoiser: Union[Denoiser, Model],
+    denoiser: Union[_Denoiser, Model],
     path: Path,
-    seeds: Seeds,
+    seeds: _Seeds,
     *,
     steps: int = 100,
     sampler: str = "momentum",
-    prior: Union[ArrayLike, StrPath, None] = None,
+    prior: Union[ArrayLike, _StrPath, None] = None,
     start: Optional[ArrayLike] = None,
     batch: Optional[int] = None,
     dtype: Optional[DTypeLike] = None,
     progress: bool = True,
 ) -> NDArray[Any]: ...
 def restore(
-    photo: Union[ArrayLike, StrPath],
+    photo: Union[ArrayLike, _StrPath],
     task: Optional[Literal["deblur", "denoise", "inpaint", "super-resolve", "colourise"]] = None,
     *,
-    model: Optional[StrPath] = None,
+    model: Optional[_StrPath] = None,
     device: str = "auto",
     **options: Any,
 ) -> Restored: ...
@@ -232,7 +238,7 @@ def corrupt(
     images: ArrayLike, corruption: Union[str, Corruption], level: Optional[float] = None
 ) -> NDArray[Any]: ...
 def schedule(
-    images: Union[ArrayLike, StrPath],
+    images: Union[ArrayLike, _StrPath],
     corruption: Union[str, Corruption, None] = None,
     *,
     knots: int = 32,
@@ -243,24 +249,24 @@ def schedule(
     progress: bool = True,
 ) -> Schedule: ...
 def fid(
-    images: Union[ArrayLike, StrPath],
-    reference: Union[ArrayLike, StrPath],
+    images: Union[ArrayLike, _StrPath],
+    reference: Union[ArrayLike, _StrPath],
     *,
-    network: Optional[StrPath] = None,
+    network: Optional[_StrPath] = None,
     device: str = "auto",
     progress: bool = True,
 ) -> float: ...
 def evaluate(
-    images: Union[ArrayLike, StrPath],
-    reference: Union[ArrayLike, StrPath],
+    images: Union[ArrayLike, _StrPath],
+    reference: Union[ArrayLike, _StrPath],
     metrics: Sequence[str],
     *,
-    network: Optional[StrPath] = None,
+    network: Optional[_StrPath] = None,
     device: str = "auto",
     progress: bool = True,
 ) -> dict[str, float]: ...
 def read_images(
-    source: StrPath,
+    source: _StrPath,
     *,
     split: Literal["all", "train", "test"] = "all",
     size: Optional[int] = None,

@@ -2,10 +2,10 @@ from typing import Callable, Literal, Optional, Union
 
 from numpy.typing import ArrayLike
 
-from . import Boundary, Corruption, Floats
+from . import Corruption, _Boundary, _Floats
 
 class Blur(Corruption):
-    def __new__(cls, largest: Optional[float] = None, *, boundary: Optional[Boundary] = None) -> Blur: ...
+    def __new__(cls, largest: Optional[float] = None, *, boundary: Optional[_Boundary] = None) -> Blur: ...
 
 class Heat(Corruption):
     def __new__(cls, largest: Optional[float] = None, *, floor: Optional[float] = None) -> Heat: ...
@@ -33,7 +33,7 @@ class Motion(Corruption):
         cls,
         largest: Optional[float] = None,
         *,
-        boundary: Optional[Boundary] = None,
+        boundary: Optional[_Boundary] = None,
         direction: Optional[Literal["horizontal", "vertical"]] = None,
     ) -> Motion: ...
 
@@ -41,7 +41,7 @@ def Custom(
     matrix: Optional[ArrayLike] = None,
     *,
     kernel: Optional[ArrayLike] = None,
-    function: Optional[Callable[[Floats], ArrayLike]] = None,
-    boundary: Boundary = "zero",
+    function: Optional[Callable[[_Floats], ArrayLike]] = None,
+    boundary: _Boundary = "zero",
 ) -> Corruption: ...
 def Composed(*parts: Union[Corruption, tuple[Corruption, float, float]]) -> Corruption: ...
