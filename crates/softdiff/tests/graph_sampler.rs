@@ -88,7 +88,7 @@ fn graph_and_loop_agree(network: UNetConfig) {
                 let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor.clone(), 3, precision).unwrap();
                 let generation =
                     Generation { path: &path, prior: &prior, sampler: sampler.as_ref(), sampling: &sampling, batch: 3 };
-                let expected = generation.images(&mut denoiser, &seeds, &mut |_, _| {});
+                let expected = generation.images(&mut denoiser, &seeds, &mut |_, _| Ok(()));
                 // A batch with one place to spare.
                 let mut graph = GraphSampler::new(&Device::Cpu, predictor, &sampling, 4, precision).unwrap();
                 let found = graph.sample(sampler.as_ref(), generation.starts(&seeds), &seeds, &sampling);
@@ -141,6 +141,6 @@ fn weights_given_later_make_their_own_images_even_after_some_that_are_not_finite
     generator.set_params(&params).unwrap();
     let mut other = Generator::new(&Device::Cpu, with(&params), &generation, Precision::F32).unwrap();
     let [found, expected] =
-        [&mut generator, &mut other].map(|g| g.images(&generation, &[1, 2], &mut |_, _| {}).unwrap());
+        [&mut generator, &mut other].map(|g| g.images(&generation, &[1, 2], &mut |_, _| Ok(())).unwrap());
     assert_eq!(found, expected);
 }

@@ -62,7 +62,7 @@ fn a_photograph_of_any_size_is_restored_and_explains_what_was_seen() {
             let task = Task::Deblur { kind: Some(kind.clone()), level: Some(2.0), boundary: None, direction: None };
             let restoration = Restoration::new(model()).task(task).noise(0.01).seeds(0..2);
             let observed = restoration.degrade(&image).unwrap();
-            let restored = restoration.restore(observed, &mut |_| Ok(())).unwrap();
+            let restored = restoration.restore(observed, &mut |_| {}).unwrap();
             assert_eq!(restored.mean.len(), width * height);
             assert!((0.5..2.0).contains(&restored.misfit), "{kind:?}: misfit {}", restored.misfit);
         }
@@ -136,12 +136,9 @@ fn progress_counts_the_tiles_of_all_samples() {
     assert!(tiles > 1 && !observed.level_estimated);
     let each = tiles * restoration.evaluations(&observed).unwrap();
     let (mut all, mut guesses) = (Vec::new(), Vec::new());
-    let mut watch = |event: RestoreEvent| {
-        match event {
-            RestoreEvent::Work { done, total } => all.push((done, total)),
-            RestoreEvent::Guess(guess) => guesses.push(guess.to_vec()),
-        }
-        Ok(())
+    let mut watch = |event: RestoreEvent| match event {
+        RestoreEvent::Work { done, total } => all.push((done, total)),
+        RestoreEvent::Guess(guess) => guesses.push(guess.to_vec()),
     };
     let restored = restoration.restore(observed, &mut watch).unwrap();
     // The best guess has 16 steps after the first one without the network.

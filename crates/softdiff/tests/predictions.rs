@@ -46,7 +46,7 @@ fn trained(name: &str, path: &str, objective: &str, sampler: &str) -> (f64, Prep
     let seeds: Vec<u64> = (0..SEEDS).collect();
     let generation = model.generation(&*sampler, &sampling, 64);
     let mut generator = Generator::new(&device, model.predictor(), &generation, Precision::F32).unwrap();
-    let images = generator.images(&generation, &seeds, &mut |_, _| {}).unwrap();
+    let images = generator.images(&generation, &seeds, &mut |_, _| Ok(())).unwrap();
     // The scores of training are made in the same way, and so is what an exported model makes.
     let score = Scorer::new(&prepared, &device, None).unwrap().score(&model.params).unwrap();
     assert_eq!(score.value, distance(&prepared, &images));
@@ -69,7 +69,7 @@ fn misread(prepared: &PreparedRun, model: &mut Model, prediction: Prediction, sa
     let seeds: Vec<u64> = (0..SEEDS).collect();
     let mut denoiser = model.denoiser(&Device::Cpu, 64, Precision::F32).unwrap();
     let generation = Generation { path: &model.path, prior: &model.prior, sampler, sampling: &sampling, batch: 64 };
-    distance(prepared, &generation.images(&mut denoiser, &seeds, &mut |_, _| {}).unwrap())
+    distance(prepared, &generation.images(&mut denoiser, &seeds, &mut |_, _| Ok(())).unwrap())
 }
 
 const NOISE_PATH: &str = "[path]\nkind = \"vp\"";
@@ -121,7 +121,7 @@ fn attempt(model: &Model, sampler: &dyn Sampler, steps: usize) -> String {
     let sampling = Sampling::uniform(steps).unwrap();
     let generation = model.generation(sampler, &sampling, 1);
     let mut generator = Generator::new(&Device::Cpu, model.predictor(), &generation, Precision::F32).unwrap();
-    generator.images(&generation, &[0], &mut |_, _| {}).unwrap_err().in_full()
+    generator.images(&generation, &[0], &mut |_, _| Ok(())).unwrap_err().in_full()
 }
 
 #[test]

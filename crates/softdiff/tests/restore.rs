@@ -136,7 +136,7 @@ fn a_path_entered_on_the_way_gives_samples_with_the_posteriors_mean_and_spread()
     let prior = Prior::noise(&path).unwrap();
     let seeds: Vec<u64> = (0..400).collect();
     let restoration = restoration(&path, &prior, found.entry(), &spread);
-    let restored = restoration.run(&mut oracle, &seen, &seeds, &mut |_, _| Ok(())).unwrap();
+    let restored = restoration.run(&mut oracle, &seen, &seeds, &mut |_, _| {}).unwrap();
     let (mean, left) = posterior(&white_mean(), &covariance, &seen);
     for (i, deviation) in left.diagonal_values().iter().map(|v| v.sqrt()).enumerate() {
         // 400 samples: standard errors of 0.05 and 0.035 deviations.
@@ -161,7 +161,7 @@ fn a_centred_path_is_entered_at_the_brightness_of_its_images() {
         let entry = PathMatch::find(&path, &seen).unwrap().entry();
         assert!(matches!(entry, PathEntry::At { scale, .. } if scale < 0.9), "{entry:?}");
         let (prior, mut oracle) = (Prior::noise(&path).unwrap(), gaussian(&path, &mean, &covariance));
-        restoration(&path, &prior, entry, &spread).run(&mut oracle, &seen, &[1, 2], &mut |_, _| Ok(())).unwrap().samples
+        restoration(&path, &prior, entry, &spread).run(&mut oracle, &seen, &[1, 2], &mut |_, _| {}).unwrap().samples
     };
     let doubled = |x: &[f64]| -> Vec<f64> { x.iter().map(|x| 2.0 * x - 1.0).collect() };
     let expected = restored(path(), 2.0, doubled(&seen), doubled(&white_mean()));
@@ -196,7 +196,7 @@ fn restoring_images_like_photographs_comes_near_the_best_possible() {
         assert_eq!(entry == PathEntry::Beginning, name == "inpaint");
         let spread = ImageCovariance::fitting(&seen).unwrap();
         let restoration = PosteriorSampler { steps: 40, ..restoration(&path, &prior, entry, &spread) };
-        let restored = restoration.run(&mut oracle, &seen, &seeds, &mut |_, _| Ok(())).unwrap();
+        let restored = restoration.run(&mut oracle, &seen, &seeds, &mut |_, _| {}).unwrap();
         let best = posterior(&mean, &covariance, &seen).0;
         let (before, after, least) = (error(seen.values(), &x0), error(&restored.mean, &x0), error(&best, &x0));
         assert!(after < before && after < 1.15 * least, "{name}: {before} to {after}, at best {least}");
@@ -217,7 +217,7 @@ fn an_image_depends_on_its_own_seed_alone() {
     let run = |seeds: &[u64], batch: usize| {
         let at = PathEntry::At { t: 0.5, scale: 1.0 };
         let restoration = PosteriorSampler { batch, ..restoration(&path, &prior, at, &spread) };
-        restoration.run(&mut white(&path), &seen, seeds, &mut |_, _| Ok(())).unwrap().samples
+        restoration.run(&mut white(&path), &seen, seeds, &mut |_, _| {}).unwrap().samples
     };
     let all = run(&[5, 6, 7, 8], 4);
     assert_eq!(run(&[7], 1), all[2 * SHAPE.len()..3 * SHAPE.len()]);
@@ -231,7 +231,7 @@ fn without_a_correction_the_path_is_walked_back_from_the_observation() {
     let seen = Observation::on_path(&path, 0.5, 0.1, white_mean()).unwrap();
     let (at, spread) = (PathEntry::At { t: 0.5, scale: 1.0 }, ImageCovariance::white(VARIANCE).unwrap());
     let plain = PosteriorSampler { spread: None, ..restoration(&path, &prior, at, &spread) };
-    let restored = plain.run(&mut white(&path), &seen, &[1, 2], &mut |_, _| Ok(())).unwrap();
+    let restored = plain.run(&mut white(&path), &seen, &[1, 2], &mut |_, _| {}).unwrap();
     // The observation has the path's noise already, so that a deterministic sampler gives one image.
     assert_eq!(Heun.draws(), 0);
     assert!(restored.std.iter().all(|deviation| *deviation < 1e-12));

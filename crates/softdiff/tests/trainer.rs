@@ -313,7 +313,7 @@ fn an_image_depends_on_its_seed_alone() {
         let predictor = Predictor { network: &network, params: &params, prediction, condition, path: path.clone() };
         let mut denoiser = NetworkDenoiser::new(&Device::Cpu, predictor, at_once, precision).unwrap();
         let generation = Generation { path: &path, prior: &prior, sampler: &sampler, sampling: &sampling, batch };
-        generation.images(&mut denoiser, seeds, &mut |_, _| {}).unwrap()
+        generation.images(&mut denoiser, seeds, &mut |_, _| Ok(())).unwrap()
     };
     let all = images(&[7, 8, 9, 10, 11], 5, 5);
     let size = SIDE * SIDE;

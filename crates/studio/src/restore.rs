@@ -163,7 +163,7 @@ fn restore(
         job.update(done.min(total), total);
         inner.x0_hat(xt, t)
     };
-    let restored = restoration.restore_with(&mut counted, order.samples, observed, &mut |_| Ok(()))?;
+    let restored = restoration.restore_with(&mut counted, order.samples, observed, &mut |_| {})?;
     job.show(json!({ "name": "mean: the best guess", "png": sheet(shape, &restored.mean) }));
     job.show(json!({ "name": "where samples differ", "png": sheet(shape, &restored.spread()) }));
     for (index, sample) in restored.samples.chunks_exact(shape.len()).enumerate() {

@@ -207,8 +207,7 @@ impl Measure {
 
     /// The network that was asked for, or the one the environment names.
     fn network(&self) -> Result<Inception, Failure> {
-        let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
-        let Some(path) = named else {
+        let Some(path) = Inception::file(self.network.clone()) else {
             return Err(MetricError::NoNetwork.into());
         };
         Ok(Inception::read(&path)?)

@@ -5,8 +5,7 @@ use crate::diagnostics::Failure;
 use softdiff::corruption::Shape;
 use softdiff::data::{Exif, LoadOptions, Source};
 use softdiff::engine::shared_bytes::SharedBytes;
-use softdiff::image::{Format, ImageError, Picture, decode, is_picture_name};
-use softdiff_engine::regular_file;
+use softdiff::image::{ImageError, Picture, decode, image_file};
 use std::path::Path;
 
 /// Images of one shape, one after the other.
@@ -35,17 +34,10 @@ pub fn load(path: &Path, most: usize) -> Result<LoadedImages, Failure> {
 
 /// Image number `index` of a data source, or an image file itself.
 pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
-    match file(path) {
+    match image_file(path) {
         Some(bytes) if index == 0 => decode(&bytes).map_err(|error| undecodable(path, error)),
         _ => from_source(path, index),
     }
-}
-
-/// The bytes of a file that is nothing but an image, or is named like one.
-pub fn file(path: &Path) -> Option<Vec<u8>> {
-    const LARGEST: u64 = 64 << 20;
-    let bytes = regular_file::read(path, LARGEST).ok()?;
-    (Format::recognise(&bytes).is_some() || is_picture_name(&path.to_string_lossy())).then_some(bytes)
 }
 
 /// The failure of an image that cannot be decoded.

@@ -126,8 +126,7 @@ impl Reproduce {
 
     /// The FID network, where one is wanted.
     fn network(&self) -> Result<Option<Inception>, Failure> {
-        let named = self.network.clone().or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from));
-        match (self.metric, named) {
+        match (self.metric, Inception::file(self.network.clone())) {
             (Some(DistanceName::SlicedWasserstein), _) | (None, None) => Ok(None),
             (_, Some(path)) => Ok(Some(Inception::read(&path)?)),
             (Some(DistanceName::Fid), None) => {

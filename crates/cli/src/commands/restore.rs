@@ -14,7 +14,7 @@ use super::seeds::Seeds;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
-pub use model::{photo_model, pictures_in};
+pub use model::pictures_in;
 use photographs::{Photographs, Quality};
 use serde_json::json;
 use softdiff::corruption::Shape;
@@ -187,7 +187,6 @@ impl Restore {
             if let RestoreEvent::Work { done, total } = event {
                 progress.update(done, total);
             }
-            Ok(())
         };
         let restored = restoration.device(&device).restore(observed, &mut update)?;
         drop(progress);

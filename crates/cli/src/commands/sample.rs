@@ -182,7 +182,7 @@ struct Making<'a> {
 impl ImageMaker for Making<'_> {
     fn images(&mut self, seeds: &[u64]) -> Result<Vec<f64>, SamplerError> {
         let begun = Instant::now();
-        let images = self.generator.images(&self.generation, seeds, &mut |_, _| {})?;
+        let images = self.generator.images(&self.generation, seeds, &mut |_, _| Ok(()))?;
         self.time += begun.elapsed();
         self.done += seeds.len();
         self.progress.update(self.done, self.total);

@@ -1,11 +1,11 @@
 //! `softdiff studio`: the page in the browser.
 
 use super::device::DeviceFlag;
-use super::restore::photo_model;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::json;
 use softdiff::hint::Hint;
+use softdiff::restore::photo_model;
 use softdiff::run::StopRequest;
 use softdiff_studio::{StudioOptions, serve};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -56,7 +56,7 @@ impl StudioCommand {
     pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let device = self.device.name().to_owned();
         let mut models = self.model;
-        if let Some(photos) = photo_model().filter(|photos| !models.contains(photos)) {
+        if let Some(photos) = photo_model().ok().filter(|photos| !models.contains(photos)) {
             models.push(photos);
         }
         let options = StudioOptions { runs: self.runs, models, device, token: !self.no_token };

@@ -34,8 +34,10 @@ pub use film::{Film, FilmFormat, Frame};
 pub use metadata::Metadata;
 pub use photograph::PhotographFile;
 pub use softdiff_engine::pixels::{PixelValue, Quantise, from_unit, to_unit};
+use std::path::Path;
 
 use softdiff_engine::memory::{self, NotEnoughMemory};
+use softdiff_engine::regular_file;
 
 /// The longest side of an image.
 pub const MAX_SIDE: usize = 8192;
@@ -116,6 +118,13 @@ pub fn is_picture_name(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     !file.starts_with('.') && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+}
+
+/// The bytes of a file that is nothing but an image, or is named like one; none of other files.
+pub fn image_file(path: &Path) -> Option<Vec<u8>> {
+    const LARGEST: u64 = 64 << 20;
+    let bytes = regular_file::read(path, LARGEST).ok()?;
+    (Format::recognise(&bytes).is_some() || is_picture_name(&path.to_string_lossy())).then_some(bytes)
 }
 
 /// Decodes an image of any known format, upright as its EXIF orientation says.

@@ -3,6 +3,7 @@
 use super::separable::{image_from_planes, planes_from_image};
 use super::{Boundary, CosineFilter, LinearMap, LinearOperator, Shape, SharedOperator};
 use rayon::prelude::*;
+use softdiff_engine::HintedMessage;
 use std::f64::consts::PI;
 
 /// A kernel: its taps that are not zero, by their distance from the centre in rows and columns.
@@ -10,6 +11,11 @@ use std::f64::consts::PI;
 pub struct Kernel {
     taps: Vec<(i64, i64, f64)>,
 }
+
+/// The most rows and columns of a kernel that is given in full.
+const LARGEST: usize = 201;
+/// How far from 1 its sum may be.
+const TOLERANCE: f64 = 1e-3;
 
 /// Taps below this part of the largest are left out.
 const NOTHING: f64 = 1e-9;
@@ -24,6 +30,42 @@ impl Kernel {
         let total: f64 = taps.iter().map(|tap| tap.2).sum();
         taps.iter_mut().for_each(|tap| tap.2 /= total);
         Kernel { taps }
+    }
+
+    /// A blur by what a point of light becomes of it: rows of weights that sum to 1, odd in number and in length, with the point
+    /// in their middle.
+    pub fn from_rows(rows: &[Vec<f64>]) -> Result<Kernel, HintedMessage> {
+        let sum = Self::check_rows(rows)?;
+        if (sum - 1.0).abs() > TOLERANCE {
+            let hint = "divide it by its sum: a blur keeps the brightness";
+            return Err(HintedMessage::new(format!("the kernel sums to {sum:.4}"), hint));
+        }
+        Self::from_rows_scaled(rows)
+    }
+
+    /// The same for rows of any sum above 0, which are scaled to a sum of 1.
+    pub fn from_rows_scaled(rows: &[Vec<f64>]) -> Result<Kernel, HintedMessage> {
+        Self::check_rows(rows)?;
+        let half = ((rows.len() / 2) as i64, (rows[0].len() / 2) as i64);
+        // A kernel weighs what lies around a pixel; light goes the other way.
+        Ok(Kernel::new(half, |y, x| rows[(half.0 - y) as usize][(half.1 - x) as usize]))
+    }
+
+    /// The sum of rows that make a kernel.
+    fn check_rows(rows: &[Vec<f64>]) -> Result<f64, HintedMessage> {
+        let (height, width) = (rows.len(), rows.first().map_or(0, Vec::len));
+        if rows.iter().any(|row| row.len() != width) {
+            return Err(HintedMessage::new("rows of unequal length", "give every row as many numbers"));
+        }
+        if height % 2 == 0 || width % 2 == 0 || height.max(width) > LARGEST {
+            let hint = format!("give odd numbers of rows and columns up to {LARGEST}, so that there is a centre");
+            return Err(HintedMessage::new(format!("a kernel of {width}x{height}"), hint));
+        }
+        let sum: f64 = rows.iter().flatten().sum();
+        match sum.is_finite() && sum > 0.0 {
+            true => Ok(sum),
+            false => Err(HintedMessage::new(format!("the kernel sums to {sum}"), "give one that sums to 1")),
+        }
     }
 
     /// A Gaussian of this standard deviation in pixels.

@@ -76,6 +76,20 @@ impl Custom {
         Ok(Custom { shape, full: SharedMap::new(full), norm, hash })
     }
 
+    /// Towards the correlation with a kernel, as SciPy's: `out[i][j] = sum kernel[a][b] in[i + a - half][j + b - half]`.
+    pub fn from_kernel(shape: Shape, kernel: Matrix, boundary: Boundary) -> Result<Self, CorruptionError> {
+        let fail = |problem| CorruptionError::File { path: "the kernel".to_owned(), problem };
+        Self::new(shape, from_plane(shape, kernel, boundary).map_err(fail)?)
+    }
+
+    /// Towards a matrix on the flattened image, rows, columns, channels.
+    pub fn from_matrix(shape: Shape, matrix: Matrix) -> Result<Self, CorruptionError> {
+        matrix.check_finite()?;
+        let full = LinearMap::Dense(matrix);
+        full.check(shape)?;
+        Self::new(shape, full)
+    }
+
     /// Towards the map in a `.json` or `.safetensors` file.
     pub fn from_file(shape: Shape, path: &Path) -> Result<Self, CorruptionError> {
         let fail = |problem: HintedMessage| CorruptionError::File { path: path.display().to_string(), problem };

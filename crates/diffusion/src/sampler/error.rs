@@ -106,6 +106,9 @@ pub enum SamplerError {
     /// A denoiser that failed for its own reasons.
     #[error("the denoiser failed: {0}")]
     Denoiser(String),
+    /// Who watches the sampling asked to stop it.
+    #[error("sampling was stopped")]
+    Stopped,
     /// A prediction that the sampler cannot use.
     #[error(transparent)]
     Prediction(#[from] ObjectiveError),
@@ -140,7 +143,7 @@ impl Hint for SamplerError {
                 "give a larger tolerance, or a path without corners (monotone cubic)".into()
             }
             SamplerError::Unknown { hint, .. } => hint.into(),
-            SamplerError::Size { .. } | SamplerError::Denoiser(_) => return None,
+            SamplerError::Size { .. } | SamplerError::Denoiser(_) | SamplerError::Stopped => return None,
             SamplerError::Prediction(error) => return error.hint(),
             SamplerError::Path(error) => return error.hint(),
             SamplerError::Corruption(error) => return error.hint(),

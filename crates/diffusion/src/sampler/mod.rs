@@ -25,6 +25,7 @@ mod predictor_corrector;
 mod registry;
 mod reverse_diffusion;
 mod run;
+mod steps;
 mod watched;
 
 pub use affine::{AffineUpdate, Predicted};
@@ -45,7 +46,8 @@ pub use oracle::{GaussianPart, Oracle};
 pub use predictor_corrector::PredictorCorrector;
 pub use registry::{Options, SAMPLERS, SamplerEntry, by_name, names, needs_one_step, needs_scale};
 pub use reverse_diffusion::ReverseDiffusion;
-pub use run::{Ending, Sampling, SamplingState, noise, run, sample, sample_watched};
+pub use run::{Ending, Sampling, SamplingState, StepPosition, run, sample, sample_watched};
+pub use steps::{ReverseSteps, noise};
 pub use watched::Watched;
 
 use crate::objective::ObjectiveError;
@@ -132,7 +134,7 @@ pub struct Past {
 ///
 /// Write [`updates`](Sampler::updates) where a step is affine in x, x0_hat and noise: it then runs on every device. A step
 /// of another form is written as [`step`](Sampler::step), with [`is_affine`](Sampler::is_affine) false.
-pub trait Sampler {
+pub trait Sampler: Send + Sync {
     /// One word for files and messages.
     fn name(&self) -> &'static str;
 

@@ -1,13 +1,7 @@
 //! When to step, and the loop that does.
 
-use super::centred::Centred;
-use super::{Denoiser, Past, Result, Sampler, SamplerError, StepContext, check_finite};
+use super::{Denoiser, Result, ReverseSteps, Sampler, SamplerError, StepContext};
 use crate::path::{Moment, Path};
-use rayon::prelude::*;
-use softdiff_engine::rng::Stream;
-
-/// Purpose of the samplers' noise in the engine's random streams: "SAMP".
-const SAMPLING: u32 = 0x5341_4D50;
 
 /// What the last step does (choice A8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,7 +113,53 @@ pub trait SamplingState {
     fn finish(&mut self, sampler: &dyn Sampler, step: &StepContext) -> Result<()>;
 }
 
-/// The sampling loop, the only one: takes `state` back along the path, calling `after(t, state)` after every step.
+/// How far a sampling run is: where its next step starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepPosition {
+    index: usize,
+    from: Moment,
+    before: Option<f64>,
+}
+
+impl StepPosition {
+    /// Before the first step.
+    pub fn start(path: &Path, sampling: &Sampling) -> Result<Self> {
+        sampling.check()?;
+        Ok(StepPosition { index: 0, from: path.at(sampling.times[0])?, before: None })
+    }
+
+    /// The time at which the next step starts; after the last one, the time it ended at.
+    pub fn time(&self) -> f64 {
+        self.from.t
+    }
+
+    /// Takes the next step; false where there is none left. All but `state` must be what it was at the start.
+    pub fn advance<S: SamplingState>(
+        &mut self,
+        path: &Path,
+        sampler: &dyn Sampler,
+        sampling: &Sampling,
+        state: &mut S,
+    ) -> Result<bool> {
+        let steps = sampling.times.len() - 1;
+        if self.index >= steps {
+            return Ok(false);
+        }
+        let to = sampling.target(path, self.index)?;
+        let step = StepContext { path, from: &self.from, to: &to, before: self.before, eta: &[] };
+        if self.index + 1 == steps && sampling.ending == Ending::Denoised {
+            state.finish(sampler, &step)?;
+        } else {
+            state.step(sampler, &step, self.index)?;
+        }
+        self.before = Some(self.from.t);
+        self.from = to;
+        self.index += 1;
+        Ok(true)
+    }
+}
+
+/// The sampling loop: takes `state` back along the path, calling `after(t, state)` after every step.
 pub fn run<S: SamplingState>(
     path: &Path,
     sampler: &dyn Sampler,
@@ -127,21 +167,9 @@ pub fn run<S: SamplingState>(
     state: &mut S,
     mut after: impl FnMut(f64, &S) -> Result<()>,
 ) -> Result<()> {
-    sampling.check()?;
-    let steps = sampling.times.len() - 1;
-    let mut from = path.at(sampling.times[0])?;
-    let mut before = None;
-    for index in 0..steps {
-        let to = sampling.target(path, index)?;
-        let step = StepContext { path, from: &from, to: &to, before, eta: &[] };
-        if index + 1 == steps && sampling.ending == Ending::Denoised {
-            state.finish(sampler, &step)?;
-        } else {
-            state.step(sampler, &step, index)?;
-        }
-        after(to.t, state)?;
-        before = Some(from.t);
-        from = to;
+    let mut position = StepPosition::start(path, sampling)?;
+    while position.advance(path, sampler, sampling, state)? {
+        after(position.time(), state)?;
     }
     Ok(())
 }
@@ -170,58 +198,10 @@ pub fn sample_watched(
     sampling: &Sampling,
     watch: &mut dyn FnMut(f64, &[f64]),
 ) -> Result<Vec<f64>> {
-    sampling.check()?;
-    let (expected, start) = (seeds.len() * path.shape().len(), sampling.times[0]);
-    if x1.len() != expected {
-        return Err(SamplerError::Size { what: "the start", found: x1.len(), expected });
+    let mut steps = ReverseSteps::new(path, sampling, x1, seeds)?;
+    watch(steps.time(), &steps.images());
+    while steps.advance(path, sampler, sampling, denoiser)? {
+        watch(steps.time(), &steps.images());
     }
-    check_finite("the start", &x1, start)?;
-    watch(start, &x1);
-    // Samplers are linear: they see images from the path's centre.
-    let centre = path.centre();
-    let shifted = |x: &[f64], by: f64| -> Vec<f64> { x.iter().map(|x| x + by).collect() };
-    let mut denoiser = Centred { inner: denoiser, centre };
-    let mut state = InMemory { x: shifted(&x1, -centre), denoiser: &mut denoiser, seeds, past: Past::default() };
-    run(path, sampler, sampling, &mut state, |t, state| {
-        check_finite("the sample", &state.x, t)?;
-        watch(t, &shifted(&state.x, centre));
-        Ok(())
-    })?;
-    Ok(shifted(&state.x, centre))
-}
-
-/// x_t in memory.
-struct InMemory<'a> {
-    x: Vec<f64>,
-    denoiser: &'a mut dyn Denoiser,
-    seeds: &'a [u64],
-    past: Past,
-}
-
-impl SamplingState for InMemory<'_> {
-    fn step(&mut self, sampler: &dyn Sampler, step: &StepContext, index: usize) -> Result<()> {
-        let eta = noise(self.seeds, index, sampler.draws(), step.path.shape().len());
-        let StepContext { path, from, to, before, .. } = *step;
-        let step = StepContext { path, from, to, before, eta: &eta };
-        self.x = sampler.step(&step, &self.x, self.denoiser, &mut self.past)?;
-        Ok(())
-    }
-
-    fn finish(&mut self, sampler: &dyn Sampler, step: &StepContext) -> Result<()> {
-        self.x = sampler.finish(step, &self.x, self.denoiser)?;
-        Ok(())
-    }
-}
-
-/// Noise `[draw][image][element]` of one step, each image from its own seed.
-pub fn noise(seeds: &[u64], step: usize, draws: usize, size: usize) -> Vec<f64> {
-    let mut eta = vec![0.0; draws * seeds.len() * size];
-    let place = |(index, values): (usize, &mut [f64])| {
-        let (draw, seed) = (index / seeds.len(), seeds[index % seeds.len()]);
-        let mut one = vec![0f32; size];
-        Stream { seed, purpose: SAMPLING, step: step as u32 }.fill_normal((draw * size) as u64, &mut one);
-        values.iter_mut().zip(one).for_each(|(value, drawn)| *value = f64::from(drawn));
-    };
-    eta.par_chunks_mut(size.max(1)).enumerate().for_each(place);
-    eta
+    Ok(steps.images())
 }

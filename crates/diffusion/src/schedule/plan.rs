@@ -3,7 +3,7 @@
 use super::file::{DataRecord, Method, Schedule, Spread, Timing};
 use super::{
     Distances, JointGrid, LazyDistances, ScheduleError, ScheduleProgress, TransportMetric, equal_arc_length,
-    find_knots, mse_matched, paired_distances,
+    find_knots, mse_matched, paired_distances, usual_candidates,
 };
 use crate::corruption::Corruption;
 use crate::curve::{Curve, Interpolation};
@@ -36,6 +36,24 @@ pub struct Request {
     pub seed: u64,
     /// How many choices of images to compare; 1 gives no spread.
     pub resamplings: usize,
+}
+
+impl Request {
+    /// The paper's schedule: 32 of 256 levels by the shortest path, measured on 1024 images of a source that has `available`.
+    pub fn paper(corruption: &dyn Corruption, source: &str, available: usize) -> Result<Request, ScheduleError> {
+        Ok(Request {
+            source: source.to_owned(),
+            candidates: usual_candidates(corruption, 256)?,
+            knots: 32,
+            metric: TransportMetric::Paired,
+            method: Method::ShortestPath { max_hop: 0.0 },
+            interpolation: Interpolation::Linear,
+            timing: Timing::PAPER,
+            images: available.min(1024),
+            seed: 0,
+            resamplings: 1,
+        })
+    }
 }
 
 /// Makes the schedule of a corruption for the images of a source (all of them, one after the other; only those that are

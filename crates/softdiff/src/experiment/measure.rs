@@ -97,7 +97,7 @@ pub(super) fn images(
     let seeds: Vec<u64> = (0..samples as u64).map(|seed| seed + (set * samples) as u64).collect();
     let mut bytes = Vec::with_capacity(samples * model.path.shape().len());
     for (part, seeds) in seeds.chunks(batch).enumerate() {
-        bytes.extend(section.quantise.bytes(&generator.images(&generation, seeds, &mut |_, _| {})?));
+        bytes.extend(section.quantise.bytes(&generator.images(&generation, seeds, &mut |_, _| Ok(()))?));
         progress("sampling", "images", part * batch + seeds.len(), samples);
     }
     Ok((bytes, generator.evaluations()))

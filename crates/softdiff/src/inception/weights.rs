@@ -11,7 +11,7 @@ use softdiff_engine::hash::ContentHash;
 use softdiff_engine::op::Align;
 use softdiff_engine::{Graph, Hint, Params};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-3;
@@ -41,6 +41,11 @@ struct RawUnit {
 }
 
 impl Inception {
+    /// The file of the weights: the one given, else the one that the environment variable `SOFTDIFF_INCEPTION` names.
+    pub fn file(given: Option<PathBuf>) -> Option<PathBuf> {
+        given.or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from))
+    }
+
     /// Reads `inception-2015-12-05.safetensors` or pytorch-fid's `.pth`; the weights come out the same.
     pub fn read(path: &Path) -> Result<Inception, InceptionError> {
         if !path.exists() {

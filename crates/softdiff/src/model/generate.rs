@@ -3,7 +3,7 @@
 use super::{GraphSampler, Model, NetworkDenoiser, Predictor};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::sampler::{Denoiser, Result, Sampler, Sampling, sample};
+use crate::sampler::{Denoiser, Result, ReverseSteps, Sampler, SamplerError, Sampling};
 use rayon::prelude::*;
 use softdiff_engine::Precision;
 use softdiff_engine::{Device, Params};
@@ -28,22 +28,66 @@ impl Generation<'_> {
         starts(self.prior, seeds)
     }
 
-    /// One image per seed, in the range of the data but not cut off to it.
-    pub fn images(
+    /// One image per seed, in the range of the data but not cut off to it. `progress` takes the steps done and all there are,
+    /// counted for each image; its error ends the sampling.
+    pub fn images(&self, denoiser: &mut dyn Denoiser, seeds: &[u64], progress: &mut StepProgress) -> Result<Vec<f64>> {
+        self.by_parts(seeds, progress, |part, after| self.part(denoiser, self.starts(part), part, after))
+    }
+
+    /// The same from x_1 of the caller's, one image per seed, instead of the prior's.
+    pub fn images_from(
         &self,
         denoiser: &mut dyn Denoiser,
+        x1: &[f64],
         seeds: &[u64],
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut StepProgress,
     ) -> Result<Vec<f64>> {
-        let mut images = Vec::with_capacity(seeds.len() * self.path.shape().len());
+        let size = self.path.shape().len();
+        if x1.len() != seeds.len() * size {
+            return Err(SamplerError::Size { what: "the start", found: x1.len(), expected: seeds.len() * size });
+        }
+        let mut starts = x1.chunks(self.batch.max(1) * size);
+        self.by_parts(seeds, progress, |part, after| {
+            self.part(denoiser, starts.next().unwrap_or_default().to_vec(), part, after)
+        })
+    }
+
+    fn part(
+        &self,
+        denoiser: &mut dyn Denoiser,
+        x1: Vec<f64>,
+        seeds: &[u64],
+        after: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<f64>> {
+        let mut steps = ReverseSteps::new(self.path, self.sampling, x1, seeds)?;
+        while steps.advance(self.path, self.sampler, self.sampling, denoiser)? {
+            after()?;
+        }
+        Ok(steps.images())
+    }
+
+    /// All images, a batch at a time as `make` makes them, which is to call its second argument after every step.
+    fn by_parts(
+        &self,
+        seeds: &[u64],
+        progress: &mut StepProgress,
+        mut make: impl FnMut(&[u64], &mut dyn FnMut() -> Result<()>) -> Result<Vec<f64>>,
+    ) -> Result<Vec<f64>> {
+        let total = seeds.len() * self.sampling.times.len().saturating_sub(1);
+        let (mut images, mut done) = (Vec::with_capacity(seeds.len() * self.path.shape().len()), 0);
         for part in seeds.chunks(self.batch.max(1)) {
-            let x1 = self.starts(part);
-            images.extend(sample(self.path, self.sampler, denoiser, x1, part, self.sampling)?);
-            progress(images.len() / self.path.shape().len(), seeds.len());
+            let mut after = || {
+                done += part.len();
+                progress(done, total)
+            };
+            images.extend(make(part, &mut after)?);
         }
         Ok(images)
     }
 }
+
+/// Takes how many steps are done and how many there are; an error ends the sampling.
+pub type StepProgress<'a> = dyn FnMut(usize, usize) -> Result<()> + 'a;
 
 /// x_1 of each seed.
 fn starts(prior: &Prior, seeds: &[u64]) -> Vec<f64> {
@@ -111,26 +155,20 @@ impl Generator {
         }
     }
 
-    /// One image per seed, in the range of the data but not cut off to it; `generation` is the one it was made for.
+    /// [`Generation::images`] of the generation it was made for.
     pub fn images(
         &mut self,
         generation: &Generation<'_>,
         seeds: &[u64],
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut StepProgress,
     ) -> Result<Vec<f64>> {
         self.made += seeds.len() as u64;
         match &mut self.execution {
             Execution::Memory(denoiser) => generation.images(denoiser.as_mut(), seeds, progress),
-            Execution::Device(graph) => {
-                let size = generation.path.shape().len();
-                let mut images = Vec::with_capacity(seeds.len() * size);
-                for part in seeds.chunks(generation.batch.max(1)) {
-                    let x1 = generation.starts(part);
-                    images.extend(graph.sample(generation.sampler, x1, part, generation.sampling)?);
-                    progress(images.len() / size, seeds.len());
-                }
-                Ok(images)
-            }
+            Execution::Device(graph) => generation.by_parts(seeds, progress, |part, after| {
+                let (sampler, sampling) = (generation.sampler, generation.sampling);
+                graph.sample_watched(sampler, generation.starts(part), part, sampling, after)
+            }),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod batch_size;
 mod choice;
+mod denoise_steps;
 mod denoiser;
 mod export;
 mod generate;
@@ -17,9 +18,10 @@ mod write;
 
 pub(crate) use choice::find as find_checkpoint;
 pub use choice::{CheckpointChoice, Chosen};
+pub use denoise_steps::{DenoiseStep, DenoiseSteps};
 pub use denoiser::{Condition, NetworkDenoiser, Predictor};
 pub use export::ModelManifest;
-pub use generate::{Generation, Generator, visible};
+pub use generate::{Generation, Generator, StepProgress, visible};
 pub use likelihood::{LikelihoodError, LikelihoodOptions, dequantised};
 pub use on_device::GraphSampler;
 pub use open::{Model, ModelError, WEIGHTS};

@@ -101,9 +101,21 @@ impl GraphSampler {
     pub fn sample(
         &mut self,
         sampler: &dyn Sampler,
+        x1: Vec<f64>,
+        seeds: &[u64],
+        sampling: &Sampling,
+    ) -> Result<Vec<f64>> {
+        self.sample_watched(sampler, x1, seeds, sampling, &mut || Ok(()))
+    }
+
+    /// The same, calling `after` after every step; its error ends the sampling.
+    pub fn sample_watched(
+        &mut self,
+        sampler: &dyn Sampler,
         mut x1: Vec<f64>,
         seeds: &[u64],
         sampling: &Sampling,
+        after: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<f64>> {
         sampling.check()?;
         let size = self.path.shape().len();
@@ -119,7 +131,7 @@ impl GraphSampler {
         self.run.set("previous", &vec![0.0; x1.len()])?;
         let path = self.path.clone();
         let mut state = OnDevice { sampler: self, seeds };
-        run(&path, sampler, sampling, &mut state, |_, _| Ok(()))?;
+        run(&path, sampler, sampling, &mut state, |_, _| after())?;
         let result = self.run.get(if sampling.ending == Ending::Denoised { self.x0_hat } else { self.next })?;
         let images: Vec<f64> = result.into_iter().take(wanted).map(|x| f64::from(x) + centre).collect();
         match images.iter().position(|v| !v.is_finite()) {

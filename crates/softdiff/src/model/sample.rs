@@ -1,6 +1,6 @@
 //! Images from a model in one line: [`Model::sample`].
 
-use super::{Generator, Model, ModelError, batch_size};
+use super::{DenoiseSteps, Generator, Model, ModelError, StepProgress, batch_size};
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
 use crate::image::grid;
@@ -53,6 +53,12 @@ impl SampleRequest<'_> {
         self
     }
 
+    /// Sampler, steps and their options, all of them.
+    pub fn sampling(mut self, section: SampleSection) -> Self {
+        self.section = section;
+        self
+    }
+
     /// What to compute on.
     pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
         self.device = device.into();
@@ -67,6 +73,11 @@ impl SampleRequest<'_> {
 
     /// The images as numbers, one after the other (NHWC), in the range of the data but not cut off to it.
     pub fn values(&self) -> Result<Vec<f64>, SamplerError> {
+        self.values_watched(&mut |_, _| Ok(()))
+    }
+
+    /// The same; `progress` takes the steps done and all there are, counted for each image, and its error ends the sampling.
+    pub fn values_watched(&self, progress: &mut StepProgress) -> Result<Vec<f64>, SamplerError> {
         let (images, size) = (self.seeds.len(), self.model.path.shape().len());
         let hint = "sample fewer seeds at a time";
         memory::require((images * size * size_of::<f64>()) as u64, format!("{images} images as numbers"), hint)
@@ -84,14 +95,38 @@ impl SampleRequest<'_> {
         let generation = self.model.generation(sampler, &sampling, batch);
         let precision = self.model.recipe.train.precision;
         let mut generator = Generator::new(&device, self.model.predictor(), &generation, precision)?;
-        generator.images(&generation, &self.seeds, &mut |_, _| {})
+        generator.images(&generation, &self.seeds, progress)
     }
 
     /// The images as bytes.
     pub fn images(&self) -> Result<Dataset, ModelError> {
+        self.images_watched(&mut |_, _| Ok(()))
+    }
+
+    /// The same, watched as [`SampleRequest::values_watched`].
+    pub fn images_watched(&self, progress: &mut StepProgress) -> Result<Dataset, ModelError> {
         let shape = self.model.path.shape();
-        let bytes = self.section.quantise.bytes(&self.values()?);
+        let bytes = self.section.quantise.bytes(&self.values_watched(progress)?);
         Ok(Dataset::new(shape.height, shape.width, shape.channels, bytes, None, vec![]))
+    }
+
+    /// All images together, one step at a time.
+    ///
+    /// ```no_run
+    /// let model = softdiff::Model::open("runs/first".as_ref(), None)?;
+    /// for step in model.sample([3]).steps(40).denoise_steps()? {
+    ///     let step = step?;
+    ///     println!("t = {}, first value {} of {}", step.t, step.x0_hat[0], step.xt[0]);
+    /// }
+    /// # Ok::<(), softdiff::model::ModelError>(())
+    /// ```
+    pub fn denoise_steps(self) -> Result<DenoiseSteps, SamplerError> {
+        let sampler = match self.custom {
+            Some(sampler) => sampler,
+            None => self.section.build()?,
+        };
+        let sampling = self.section.sampling(&self.model.path)?;
+        DenoiseSteps::new(self.model, &self.device.open()?, sampler, sampling, &self.seeds)
     }
 
     /// Writes the images as one sheet, a PNG file.

@@ -43,6 +43,9 @@ pub enum RestoreError {
     /// A path without a time that looks like the observation, which is to be entered there.
     #[error("this model's path never looks like the image, so it cannot be entered with it")]
     NeverEntered,
+    /// Photographs, and no model for them.
+    #[error("there is no model for photographs: no {} here or beside the program", super::photo_model::PHOTO_FOLDER)]
+    NoPhotoModel,
     /// A bad corruption.
     #[error("{0}")]
     Corruption(#[from] CorruptionError),
@@ -79,6 +82,10 @@ impl Hint for RestoreError {
             RestoreError::NoLevel => "give --level, such as --level 2".into(),
             RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
             RestoreError::Memory(error) => return error.hint(),
+            RestoreError::NoPhotoModel => {
+                let variable = super::PHOTO_MODEL;
+                format!("name a model first (softdiff restore MODEL IMAGE), or set {variable} to one").into()
+            }
             RestoreError::Build(error) => return error.hint().map(|hint| hint.into_owned().into()),
             RestoreError::Corruption(_)
             | RestoreError::Path(_)

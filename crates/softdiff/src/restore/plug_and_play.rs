@@ -42,14 +42,14 @@ impl PlugAndPlay<'_> {
         &self,
         denoiser: &mut dyn Denoiser,
         observation: &Observation,
-        watch: &mut dyn FnMut(&[f64]) -> Result<()>,
+        watch: &mut dyn FnMut(&[f64]),
     ) -> Result<Vec<f64>> {
         let s = observation.sigma();
         if *observation.map() == LinearMap::Identity {
             return self.denoised(denoiser, observation.values(), s);
         }
         let mut z = self.spread.expected(observation)?;
-        watch(&z)?;
+        watch(&z);
         for sigma in self.noise_levels(observation) {
             let weight = LAMBDA * (s / sigma).powi(2);
             let path_term = Some((&LinearMap::Identity, weight));
@@ -57,7 +57,7 @@ impl PlugAndPlay<'_> {
             let shift = system.solve(&z, observation.values())?;
             z.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
             z = self.denoised(denoiser, &z, sigma)?;
-            watch(&z)?;
+            watch(&z);
         }
         Ok(z)
     }

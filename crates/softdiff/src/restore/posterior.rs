@@ -52,7 +52,7 @@ impl PosteriorSampler<'_> {
         denoiser: &mut dyn Denoiser,
         observation: &Observation,
         seeds: &[u64],
-        progress: &mut dyn FnMut(usize, usize) -> Result<()>,
+        progress: &mut dyn FnMut(usize, usize),
     ) -> Result<PosteriorSamples> {
         let (size, sampling) = (self.path.shape().len(), self.sampling()?);
         let mut samples = Vec::with_capacity(seeds.len() * size);
@@ -65,7 +65,7 @@ impl PosteriorSampler<'_> {
                 None => self.part(denoiser, observation, part, &sampling)?,
             };
             samples.extend(images);
-            progress(samples.len() / size, seeds.len())?;
+            progress(samples.len() / size, seeds.len());
         }
         Ok(PosteriorSamples::of(samples, size))
     }

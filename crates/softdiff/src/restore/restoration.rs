@@ -9,7 +9,7 @@ use crate::corruption::Shape;
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
 use crate::recipe::SampleSection;
-use crate::sampler::{Denoiser, SamplerError};
+use crate::sampler::{Denoiser, SamplerError, Watched};
 use softdiff_engine::{Device, memory};
 use std::cell::RefCell;
 
@@ -44,6 +44,7 @@ pub struct Restoration<'a> {
     conditioned: bool,
     batch: Option<usize>,
     device: Option<Device>,
+    stop_if: Option<&'a dyn Fn() -> bool>,
 }
 
 /// What happens while an image is restored.
@@ -61,8 +62,8 @@ pub enum RestoreEvent<'a> {
     Guess(&'a [f64]),
 }
 
-/// Takes each event; an error stops the restoration.
-pub type RestoreWatch<'a> = dyn FnMut(RestoreEvent) -> Result<()> + 'a;
+/// Takes each event.
+pub type RestoreWatch<'a> = dyn FnMut(RestoreEvent) + 'a;
 
 /// Images that explain an observation.
 #[derive(Clone, Debug)]
@@ -98,6 +99,7 @@ impl<'a> Restoration<'a> {
             conditioned: true,
             batch: None,
             device: None,
+            stop_if: None,
         }
     }
 
@@ -154,6 +156,13 @@ impl<'a> Restoration<'a> {
         self
     }
 
+    /// Asked after every evaluation of the network and every batch of tiles; true ends the restoration by
+    /// [`SamplerError::Stopped`].
+    pub fn stop_if(mut self, stop: &'a dyn Fn() -> bool) -> Self {
+        self.stop_if = Some(stop);
+        self
+    }
+
     /// What was seen in a degraded image.
     pub fn observe(&self, image: &Picture) -> Result<Observed> {
         let task = self.task_of(image);
@@ -195,7 +204,7 @@ impl<'a> Restoration<'a> {
 
     /// Restores a degraded image.
     pub fn run(&self, image: &Picture) -> Result<Restored> {
-        self.restore(self.observe(image)?, &mut |_| Ok(()))
+        self.restore(self.observe(image)?, &mut |_| {})
     }
 
     /// Restores what was observed.
@@ -215,13 +224,14 @@ impl<'a> Restoration<'a> {
             let mut done = 0;
             let mut count = |tiles: usize| {
                 done += tiles;
-                let event = RestoreEvent::Work { done: done.min(total), total };
-                (*watch.borrow_mut())(event).map_err(|error| SamplerError::Denoiser(error.to_string()))
+                (*watch.borrow_mut())(RestoreEvent::Work { done: done.min(total), total });
+                self.go_on()
             };
             let denoiser = self.model.tiled_denoiser(&device, shape, size, precision)?;
-            let mut guesses = |event: RestoreEvent| match event {
-                RestoreEvent::Work { .. } => Ok(()),
-                guess => (*watch.borrow_mut())(guess),
+            let mut guesses = |event: RestoreEvent| {
+                if let guess @ RestoreEvent::Guess(_) = event {
+                    (*watch.borrow_mut())(guess);
+                }
             };
             return self.restore_with(&mut denoiser.reporting(&mut count), 1, observed, &mut guesses);
         }
@@ -246,6 +256,8 @@ impl<'a> Restoration<'a> {
     ) -> Result<Restored> {
         let observation = &observed.observation;
         let spread = ImageCovariance::fitting(observation)?;
+        let mut denoiser = Watched { inner: denoiser, look: |_: &[f64]| self.go_on() };
+        let denoiser = &mut denoiser;
         let guess_steps = self.guess_evaluations(&observed);
         let guess = match self.guesses() {
             true => {
@@ -273,6 +285,14 @@ impl<'a> Restoration<'a> {
         };
         let (misfit, steps) = (observation.misfit(&mean)?, posterior.sampling()?.times.len() - 1);
         Ok(Restored { samples, mean, std, misfit, observed, steps, guess_steps, conditioned: self.conditioned })
+    }
+
+    /// Stops where that is asked for.
+    fn go_on(&self) -> std::result::Result<(), SamplerError> {
+        match self.stop_if.is_some_and(|stop| stop()) {
+            true => Err(SamplerError::Stopped),
+            false => Ok(()),
+        }
     }
 
     /// Whether the best guess comes without samples.

@@ -48,7 +48,7 @@ impl<'a> LiveSampler<'a> {
         let seeds: Vec<u64> = (0..count as u64).collect();
         let mut images = Vec::with_capacity(count * spec.path.shape().len());
         for part in seeds.chunks(AT_ONCE) {
-            images.extend(to_bytes(&generator.images(&generation, part, &mut |_, _| {})?));
+            images.extend(to_bytes(&generator.images(&generation, part, &mut |_, _| Ok(()))?));
         }
         Ok(images)
     }

@@ -13,7 +13,7 @@ use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::recipe::{Recipe, RecipeError};
+use crate::recipe::{CorruptionSection, Recipe, RecipeError};
 use crate::run::RunFolder;
 use softdiff_engine::Device;
 use std::path::Path as FilePath;
@@ -56,6 +56,7 @@ pub struct Training<'a> {
     sets: Vec<String>,
     objective: Option<Objective>,
     images: Option<Dataset>,
+    corruption: Option<CorruptionSection>,
     custom: CustomParts,
     device: DeviceChoice,
     checkpoint: CheckpointChoice,
@@ -84,9 +85,30 @@ pub fn train_recipe(recipe: &str, folder: impl AsRef<FilePath>) -> Result<Traine
 impl<'a> Training<'a> {
     /// Images in memory and any path. By default: a small U-Net, the paper's objective and optimiser, 10,000
     /// steps of 64 images, and a prior that is fitted to the corrupted images where these are more than noise.
-    pub fn new(images: Dataset, path: Path) -> Training<'a> {
-        let custom = CustomParts { path: Some(path), ..CustomParts::default() };
+    pub fn new(images: Dataset, path: impl Into<Arc<Path>>) -> Training<'a> {
+        let custom = CustomParts { path: Some(path.into()), ..CustomParts::default() };
         Training { images: Some(images), custom, ..Training::by(RecipeSource::InMemory) }
+    }
+
+    /// Images in memory and a corruption that recipes know on the paper's path, whose levels are measured on these images;
+    /// the rest as in [`Training::new`]. A recipe describes it, so its folder can be opened by [`crate::Model::open`].
+    ///
+    /// ```
+    /// use softdiff::corruption::CorruptionSpec;
+    /// use softdiff::recipe::CorruptionSection;
+    /// use softdiff::{Dataset, Training};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pixels = (0..64 * 64).map(|i| (i * i % 251) as u8).collect();
+    /// let images = Dataset::new(8, 8, 1, pixels, None, vec![]);
+    /// let blur = CorruptionSection::One(CorruptionSpec::named("blur")?.with_largest(4.0));
+    /// let training = Training::corrupting(images, blur).set("network.channels=8").set("schedule.knots=8");
+    /// let trained = training.steps(2).batch(4).run()?;
+    /// assert_eq!(trained.prepared.schedule.as_ref().unwrap().knots.last(), Some(&4.0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn corrupting(images: Dataset, corruption: CorruptionSection) -> Training<'a> {
+        Training { images: Some(images), corruption: Some(corruption), ..Training::by(RecipeSource::InMemory) }
     }
 
     /// A built-in recipe by its name, or a recipe file.
@@ -105,6 +127,7 @@ impl<'a> Training<'a> {
             sets: vec![],
             objective: None,
             images: None,
+            corruption: None,
             custom: CustomParts::default(),
             device: DeviceChoice::default(),
             checkpoint: CheckpointChoice::Usual,
@@ -240,7 +263,19 @@ impl<'a> Training<'a> {
     fn recipe(&self) -> Result<Recipe, RecipeError> {
         match &self.recipe {
             RecipeSource::Named(name) => Recipe::open(name, &self.sets),
-            RecipeSource::InMemory => Recipe::parse(IN_MEMORY, "in-memory", &self.sets),
+            RecipeSource::InMemory => match &self.corruption {
+                None => Recipe::parse(IN_MEMORY, "in-memory", &self.sets),
+                Some(corruption) => {
+                    let text = format!("{IN_MEMORY}{}", corruption.to_toml());
+                    let mut recipe = Recipe::parse(&text, "in-memory", &self.sets)?;
+                    let is_set = self.sets.iter().any(|set| set.trim_start().starts_with("prior"));
+                    if let (Some(images), false) = (&self.images, is_set) {
+                        let shape = Shape::new(images.height(), images.width(), images.channels());
+                        recipe.prior = recipe.prior.for_images(shape, images.len());
+                    }
+                    Ok(recipe)
+                }
+            },
             RecipeSource::Known(recipe) if self.sets.is_empty() => Ok(Recipe::clone(recipe)),
             RecipeSource::Known(recipe) => recipe.with_sets(&self.sets),
         }

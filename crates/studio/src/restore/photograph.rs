@@ -10,7 +10,6 @@ use softdiff::image::{PhotographFile, Picture, from_unit};
 use softdiff::model::Model;
 use softdiff::recipe::SampleSection;
 use softdiff::restore::{Restoration, RestoreError, RestoreEvent};
-use softdiff::sampler::SamplerError;
 
 /// Longest side of what the page shows; the file to download has every pixel.
 const LONGEST_SIDE: usize = 1024;
@@ -31,12 +30,14 @@ impl PhotographOrder<'_> {
         let found = &file.picture;
         let task = form.task(|hole| self.scaled(hole).mask(found))?;
         let section = SampleSection { steps: form.steps, ..model.recipe.sample.clone() };
+        let stop = || job.is_cancelled();
         let restoration = Restoration::new(model)
             .task(task)
             .sampling(section)
             .guess_steps(form.steps)
             .seeds(0..form.samples as u64)
-            .device(device);
+            .device(device)
+            .stop_if(&stop);
         let observed = if form.degrade { restoration.degrade(found)? } else { restoration.observe(found)? };
         let Shape { height, width, channels } = observed.observation.shape();
         let wanted = if observed.task == "colourise" { channels } else { found.channels.min(channels) };
@@ -45,15 +46,9 @@ impl PhotographOrder<'_> {
         let png = |values: &[f64]| shown(&shrunk(&picture(values), LONGEST_SIDE));
         job.show(json!({ "text": observed.summary() }));
         job.show(json!({ "before": png(observed.observation.values()) }));
-        let restored = restoration.restore(observed, &mut |event| {
-            if job.is_cancelled() {
-                return Err(SamplerError::Denoiser("stopped".into()).into());
-            }
-            match event {
-                RestoreEvent::Work { done, total } => job.update(done, total),
-                RestoreEvent::Guess(guess) => job.show(json!({ "after": png(guess) })),
-            }
-            Ok(())
+        let restored = restoration.restore(observed, &mut |event| match event {
+            RestoreEvent::Work { done, total } => job.update(done, total),
+            RestoreEvent::Guess(guess) => job.show(json!({ "after": png(guess) })),
         })?;
         job.keep(file.to_png(&picture(&restored.mean)));
         if form.samples > 1 {

@@ -6,7 +6,7 @@ use super::peer::Peer;
 use crate::atomic_file::save;
 use crate::commands::device::DeviceFlag;
 use crate::commands::images;
-use crate::commands::restore::{photo_model, pictures_in};
+use crate::commands::restore::pictures_in;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
@@ -16,7 +16,7 @@ use softdiff::Device;
 use softdiff::image::{Picture, decode, from_unit};
 use softdiff::metrics::{psnr, ssim};
 use softdiff::model::Model;
-use softdiff::restore::{BlurKind, Restoration, Task};
+use softdiff::restore::{BlurKind, Restoration, Task, photo_model};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -219,8 +219,10 @@ impl BenchRestore {
     }
 
     fn open_model(&self) -> Result<Model, Failure> {
-        let place = self.model.clone().or_else(photo_model);
-        let place = place.ok_or_else(|| Failure::new("there is no model for photographs").hint("give --model"))?;
+        let place = match &self.model {
+            Some(place) => place.clone(),
+            None => photo_model()?,
+        };
         let model = Model::open(&place, None)?;
         if !model.takes_any_size() {
             let failure = Failure::new(format!("{} makes images of one size", model.name));

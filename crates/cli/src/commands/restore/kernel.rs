@@ -3,14 +3,11 @@
 use crate::diagnostics::Failure;
 use softdiff::corruption::Kernel;
 use softdiff::data::npy::Array;
+use softdiff::hint::Hint;
 use softdiff::image;
 use softdiff_engine::regular_file;
 use std::path::Path;
 
-/// The most rows and columns.
-const LARGEST: usize = 201;
-/// How far from 1 the sum may be.
-const TOLERANCE: f64 = 1e-3;
 /// The largest file: rows of numbers as text.
 const MOST_BYTES: u64 = 4 << 20;
 
@@ -21,7 +18,7 @@ pub fn read(file: &Path) -> Result<Kernel, Failure> {
     let kinds = "give a .png image, or a .npy or .json file with rows of numbers";
     let bytes = regular_file::read(file, MOST_BYTES).map_err(|error| refused(error.to_string(), kinds))?;
     let is_image = image::Format::recognise(&bytes).is_some();
-    let rows = if is_image {
+    let rows: Vec<Vec<f64>> = if is_image {
         let picture = image::decode(&bytes).map_err(|error| refused(error.to_string(), kinds))?.with_channels(1);
         picture.pixels.chunks_exact(picture.width).map(|row| row.iter().map(|&v| f64::from(v)).collect()).collect()
     } else if bytes.starts_with(b"\x93NUMPY") {
@@ -37,29 +34,15 @@ pub fn read(file: &Path) -> Result<Kernel, Failure> {
             refused(format!("no rows of numbers: {error}"), "write them as [[0, 0.1, 0], [0.1, 0.6, 0.1], [0, 0.1, 0]]")
         })?
     };
-    let (height, width) = (rows.len(), rows.first().map_or(0, Vec::len));
-    if rows.iter().any(|row| row.len() != width) {
-        return Err(refused("rows of unequal length".into(), "give every row as many numbers"));
-    }
-    if height % 2 == 0 || width % 2 == 0 || height.max(width) > LARGEST {
-        let hint = format!("give odd numbers of rows and columns up to {LARGEST}, so that there is a centre");
-        return Err(refused(format!("a kernel of {width}x{height}"), &hint));
-    }
-    let sum: f64 = rows.iter().flatten().sum();
-    if !sum.is_finite() || sum <= 0.0 {
-        return Err(refused(format!("the kernel sums to {sum}"), "give one that sums to 1"));
-    }
+    let kernel = match is_image {
+        true => Kernel::from_rows_scaled(&rows),
+        false => Kernel::from_rows(&rows),
+    };
+    let kernel = kernel.map_err(|error| refused(error.to_string(), &error.hint().unwrap_or_default()))?;
     if is_image {
         eprintln!("note: {} is scaled to sum to 1", file.display());
-    } else if (sum - 1.0).abs() > TOLERANCE {
-        return Err(refused(
-            format!("the kernel sums to {sum:.4}"),
-            "divide it by its sum: a blur keeps the brightness",
-        ));
     }
-    // A kernel weighs what lies around a pixel; light goes the other way.
-    let half = ((height / 2) as i64, (width / 2) as i64);
-    Ok(Kernel::new(half, |y, x| rows[(half.0 - y) as usize][(half.1 - x) as usize]))
+    Ok(kernel)
 }
 
 #[cfg(test)]

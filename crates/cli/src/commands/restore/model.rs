@@ -3,12 +3,8 @@
 use crate::diagnostics::Failure;
 use softdiff::image::is_picture_name;
 use softdiff::model::Model;
+use softdiff::restore::photo_model;
 use std::path::{Path, PathBuf};
-
-/// Where the model for photographs is, if elsewhere.
-const VARIABLE: &str = "SOFTDIFF_PHOTO_MODEL";
-/// Where it is in the current folder, or beside the program.
-const FOLDER: &str = "models/photos";
 
 /// The model and the images among the arguments.
 pub fn split(arguments: &[PathBuf]) -> Result<(PathBuf, &[PathBuf]), Failure> {
@@ -20,7 +16,7 @@ pub fn split(arguments: &[PathBuf]) -> Result<(PathBuf, &[PathBuf]), Failure> {
     if Model::is_at(first) || !rest.is_empty() && !has_images(first) {
         return Ok((first.clone(), rest));
     }
-    Ok((for_photographs()?, arguments))
+    Ok((photo_model()?, arguments))
 }
 
 /// Whether a place by its name has images, there or not.
@@ -37,24 +33,4 @@ pub fn pictures_in(folder: &Path) -> Vec<PathBuf> {
         paths.filter(|path| is_picture_name(&path.to_string_lossy()) && path.is_file()).collect();
     all.sort();
     all
-}
-
-fn for_photographs() -> Result<PathBuf, Failure> {
-    photo_model().ok_or_else(|| {
-        let failure =
-            Failure::new(format!("there is no model for photographs: no {FOLDER} here or beside the program"));
-        failure.hint(format!("name a model first (softdiff restore MODEL IMAGE), or set {VARIABLE} to one"))
-    })
-}
-
-/// The model for photographs, if there is one: what the variable names, none if it is empty, else where it is looked for.
-pub fn photo_model() -> Option<PathBuf> {
-    if let Some(place) = std::env::var_os(VARIABLE) {
-        return Some(place.into()).filter(|place: &PathBuf| !place.as_os_str().is_empty());
-    }
-    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join(FOLDER)));
-    // Where the program was built, for one that was installed from there.
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(|root| root.join(FOLDER));
-    let places = [Some(PathBuf::from(FOLDER)), beside, source];
-    places.into_iter().flatten().find(|place| Model::is_at(place))
 }

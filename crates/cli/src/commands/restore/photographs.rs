@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use softdiff::Device;
 use softdiff::corruption::Shape;
 use softdiff::engine::atomic_file::PassingFile;
-use softdiff::image::{PhotographFile, Picture, from_unit, grid};
+use softdiff::image::{PhotographFile, Picture, from_unit, grid, image_file};
 use softdiff::model::Model;
-use softdiff::restore::{Restoration, RestoreEvent, fitted};
+use softdiff::restore::{PhotoQuality, Restoration, RestoreEvent, fitted};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,9 +33,9 @@ impl Quality {
     /// Evaluations of the network for the restored image, and steps of each sample that is asked for.
     fn steps(self) -> usize {
         match self {
-            Quality::Fast => 8,
-            Quality::Default => 16,
-            Quality::Best => 32,
+            Quality::Fast => PhotoQuality::Fast.steps(),
+            Quality::Default => PhotoQuality::Default.steps(),
+            Quality::Best => PhotoQuality::Best.steps(),
         }
     }
 }
@@ -169,12 +169,9 @@ impl<'a> Photographs<'a> {
         let shown =
             |values: &[f64]| Picture { width, height, channels, pixels: from_unit(values) }.with_channels(wanted);
         let mut preview = Preview::new(files.with("preview"));
-        let restored = restoration.restore(observed, &mut |event| {
-            match event {
-                RestoreEvent::Work { done, total } => progress.update(done, total),
-                RestoreEvent::Guess(guess) => preview.update(|| shown(guess).to_png()),
-            }
-            Ok(())
+        let restored = restoration.restore(observed, &mut |event| match event {
+            RestoreEvent::Work { done, total } => progress.update(done, total),
+            RestoreEvent::Guess(guess) => preview.update(|| shown(guess).to_png()),
         })?;
         drop((progress, preview));
         let seconds = begun.elapsed().as_secs_f64();
@@ -254,7 +251,7 @@ impl Preview {
 
 /// An image file with all that is to be kept of it, or an image of a data source.
 fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
-    match images::file(path).filter(|_| index.is_none()) {
+    match image_file(path).filter(|_| index.is_none()) {
         Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
         None => Ok(PhotographFile::from_picture(images::one(path, index.unwrap_or(0))?)),
     }

@@ -103,6 +103,13 @@ impl CorruptionSection {
         keys
     }
 
+    /// The section as text.
+    pub fn to_toml(&self) -> String {
+        let mut w = TomlWriter::default();
+        self.write(&mut w);
+        w.finish()
+    }
+
     pub(in crate::recipe) fn write(&self, w: &mut TomlWriter) {
         w.section("path.corruption");
         self.write_keys(w);

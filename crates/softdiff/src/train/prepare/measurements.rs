@@ -71,17 +71,7 @@ impl DataMeasurements<'_> {
         {
             return Ok(store.folder.read_prior()?);
         }
-        let first = |images: &Option<usize>| {
-            let count = images.map_or(self.dataset.len(), |images| images.min(self.dataset.len()));
-            &self.dataset.pixels()[..count * self.dataset.picture_size()]
-        };
-        let prior = match kind {
-            PriorSection::Noise => Prior::noise(path)?,
-            PriorSection::Data { images } => Prior::data(path, first(images), 1.0)?,
-            PriorSection::Fitted { modes, components, images } => {
-                Prior::fitted(path, first(images), *modes, *components, self.recipe.seed)?
-            }
-        };
+        let prior = kind.make(path, self.dataset.pixels(), self.recipe.seed)?;
         if let Some(store) = self.store {
             let bytes = prior.to_bytes().expect("a prior in memory can always be written");
             store.publish(&store.folder.prior(), &bytes)?;

@@ -12,7 +12,7 @@ use crate::corruption::Shape;
 use crate::data::{Dataset, Source};
 use crate::network::{Embedding, Network};
 use crate::objective::{Loss, Precondition, Prediction, Weight};
-use crate::path::{Path, PathError};
+use crate::path::Path;
 use crate::prior::Prior;
 use crate::recipe::{PriorSection, Recipe, TimeCondition};
 use crate::sampler::{SamplerError, by_name};
@@ -55,7 +55,7 @@ pub struct PreparedRun {
 #[derive(Default)]
 pub struct CustomParts {
     /// The path.
-    pub path: Option<Path>,
+    pub path: Option<Arc<Path>>,
     /// p_1.
     pub prior: Option<Prior>,
     /// The network.
@@ -114,7 +114,7 @@ impl PreparedRun {
             Some(network) => network,
             None => Arc::new(recipe.network(shape)?),
         };
-        let described = custom.path.as_ref().map_or(String::new(), identity::described);
+        let described = custom.path.as_deref().map_or(String::new(), identity::described);
         if let Some(store) = store {
             identity::start_over_if_another(&recipe, &described, store)?;
             identity::check_data(&recipe, &dataset, shape, store)?;
@@ -122,13 +122,13 @@ impl PreparedRun {
         let measured = DataMeasurements { recipe: &recipe, dataset: &dataset, shape, store };
         let (path, schedule, usual) = match custom.path {
             Some(path) => {
-                let usual = usual_prior(&path, dataset.len())?;
+                let usual = PriorSection::usual(&path, dataset.len())?;
                 (path, None, usual)
             }
             None => {
                 let measuring = |done, total| progress("scheduling", "distances", done, total);
                 let schedule = measured.schedule(words, watcher, &measuring)?;
-                (recipe.path(shape, schedule.as_ref())?, schedule, recipe.prior.clone())
+                (Arc::new(recipe.path(shape, schedule.as_ref())?), schedule, recipe.prior.clone())
             }
         };
         let prior = match custom.prior {
@@ -154,7 +154,6 @@ impl PreparedRun {
         }
         let identity = identity::of_run(&recipe, &described, schedule.as_ref(), &prior, spectrum.as_ref());
         let objective = custom.objective.unwrap_or_else(|| Arc::new(recipe.objective));
-        let path = Arc::new(path);
         Ok(PreparedRun {
             recipe,
             dataset,
@@ -206,22 +205,6 @@ impl PreparedRun {
             ..RunSpec::new(&self.dataset, self.path.clone(), &self.prior, self.network.clone())
         })
     }
-}
-
-/// The prior for a custom path: noise where C_1 leaves less of an image than there is noise, else fitted.
-fn usual_prior(path: &Path, images: usize) -> Result<PriorSection, PathError> {
-    /// As in recipes.
-    const MODES: usize = 16;
-    let shape = path.shape();
-    let last = path.at(1.0)?;
-    let white = last.map.apply(shape, &vec![1.0; shape.len()])?;
-    let left = (white.iter().map(|x| x * x).sum::<f64>() / shape.len() as f64).sqrt();
-    // A Gaussian needs more images than dimensions.
-    let modes = MODES.min(shape.pixels()).min((images / 2 / shape.channels).max(1));
-    Ok(match left < last.sigma {
-        true => PriorSection::Noise,
-        false => PriorSection::Fitted { modes, components: 1, images: None },
-    })
 }
 
 fn start_from(place: &str, recipe: &Recipe) -> StartFrom {
