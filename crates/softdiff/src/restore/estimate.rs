@@ -7,6 +7,8 @@ use std::f64::consts::PI;
 /// A part of an image that an estimate is repeated on has sides of at least so many pixels, and there are at most so many along a side.
 const PART: usize = 64;
 const PARTS: usize = 4;
+/// The shorter side from which an image counts as a photograph.
+const PHOTOGRAPH: usize = 128;
 
 /// A number that was estimated from an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +37,7 @@ impl Estimate {
             let values: Vec<f64> =
                 rows.flat_map(|start| &values[start..start + part.width * channels]).copied().collect();
             // A part of one colour says nothing.
-            found.extend(estimate(part, &values).ok());
+            found.extend(estimate(part, &values).ok().filter(|found| found.is_finite()));
         }
         let count = found.len() as f64;
         let mean = found.iter().sum::<f64>() / count;
@@ -70,14 +72,15 @@ pub fn noise_deviation(shape: Shape, values: &[f64]) -> Result<f64> {
 
 /// The deviation in pixels of a Gaussian blur, for a picture with noise of deviation `noise`.
 ///
-/// Sharp images have a power that falls as 1/k^2 with the frequency k (Field 1987); a blur of deviation b multiplies it by
-/// `exp(-b^2 w^2)`, w in radians per pixel. So `ln(power k^2) = a - b^2 w^2` wherever the power is above that of the noise, and b^2 is
-/// the slope of a straight line.
+/// Sharp images have a power that falls as k^-p with the frequency k; a blur of deviation b multiplies it by `exp(-b^2 w^2)`, w in
+/// radians per pixel. So `ln(power k^p) = a - b^2 w^2` wherever the power is above that of the noise, and b^2 is the slope of a
+/// straight line. p is 2 for small images (Field 1987) and 2.4 for photographs (Tolhurst et al. 1992).
 pub fn blur_deviation(shape: Shape, values: &[f64], noise: f64) -> Result<f64> {
     let none = || RestoreError::NoEstimate { what: "the blur", remedy: "give --level, its deviation in pixels" };
     if shape.height < 8 || shape.width < 8 || values.len() != shape.len() {
         return Err(none());
     }
+    let exponent = if shape.height.min(shape.width) < PHOTOGRAPH { 2.0 } else { 2.4 };
     // Rings of equal width in w; each has at least a few frequencies.
     let rings = shape.height.min(shape.width) / 2;
     let mut sums = vec![(0.0, 0.0, 0usize); rings];
@@ -99,7 +102,7 @@ pub fn blur_deviation(shape: Shape, values: &[f64], noise: f64) -> Result<f64> {
     let points: Vec<(f64, f64, f64)> = rings
         .map(|(power, squares, count)| (squares / *count as f64, power / *count as f64 - noise * noise, *count as f64))
         .take_while(|(_, power, _)| *power > 2.0 * noise * noise)
-        .map(|(w2, power, count)| (w2, (power * w2).ln(), count))
+        .map(|(w2, power, count)| (w2, power.ln() + 0.5 * exponent * w2.ln(), count))
         .collect();
     if points.len() < 2 {
         return Err(none());

@@ -16,6 +16,7 @@ use softdiff::Device;
 use softdiff::image::{Picture, decode, from_unit};
 use softdiff::metrics::{psnr, ssim};
 use softdiff::model::Model;
+use softdiff::quote::one_line;
 use softdiff::restore::{BlurKind, Restoration, Task, photo_model};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -185,6 +186,10 @@ impl BenchRestore {
                     let out = place(method);
                     let request = json!({ "restore": method, "task": task, "image": seen_file, "out": out });
                     let answer = peer.ask(&request)?;
+                    if let Some(problem) = answer["error"].as_str() {
+                        eprintln!("warning: {method} failed on {name}, {task_name}: {}", one_line(problem));
+                        continue;
+                    }
                     let seconds = answer["seconds"].as_f64().unwrap_or(f64::NAN);
                     all.entry(method.clone()).or_default().add(&truth, &read(&out)?, seconds)?;
                 }
