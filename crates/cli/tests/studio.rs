@@ -233,6 +233,32 @@ fn a_picture_is_restored_with_its_mean_and_spread() {
 }
 
 #[test]
+fn a_photograph_is_restored_at_its_own_size_and_can_be_downloaded() {
+    let (_scratch, server) = empty("photograph");
+    let facts = server.get("/api/model?id=photos").json();
+    assert!(facts["any_size"] == true && facts["name"] == "photos", "{facts}");
+    let pixels: Vec<u8> = (0..300 * 40 * 3).map(|i| if i / 3 % 300 > 150 { 200 } else { 60 }).collect();
+    let picture = softdiff::image::png::encode(300, 40, 3, &pixels);
+    let taken = server.post("/api/pictures", "application/octet-stream", &picture).json();
+    assert_eq!((&taken["width"], &taken["height"]), (&300.into(), &40.into()));
+    let order = json!({ "model": "photos", "picture": taken["id"], "task": "deblur", "level": 1.0, "degrade": false, "samples": 2, "steps": 2 });
+    let id = server.order("/api/restore", &order).json()["id"].clone();
+    let (job, frames) = server.follow(&id);
+    assert_eq!((&job["state"], &job["result"]), (&"done".into(), &true.into()), "{job}");
+    let count = |key: &str| frames.iter().filter(|frame| frame[key].is_string()).count();
+    assert_eq!(
+        (count("before"), count("after"), count("png")),
+        (1, 3, 3),
+        "a first guess and two steps; the spread and two samples"
+    );
+    assert!(frames[0]["text"].as_str().unwrap().starts_with("deblur of level 1.000, noise "), "{}", frames[0]);
+    let file = server.get(&format!("/api/result?id={id}"));
+    let restored = softdiff::image::decode(&file.body).unwrap();
+    assert_eq!((restored.width, restored.height, restored.channels), (300, 40, 3));
+    assert_eq!(server.get("/api/result?id=77").status, 404);
+}
+
+#[test]
 fn a_port_in_use_and_a_model_that_is_none_are_told() {
     let (_scratch, server) = empty("taken");
     let port = server.address.rsplit(':').next().unwrap();

@@ -39,6 +39,8 @@ pub struct StudioOptions {
     pub runs: PathBuf,
     /// Further models: a run's folder, one of its checkpoints, or an exported model.
     pub models: Vec<PathBuf>,
+    /// The model for photographs; listed last.
+    pub photo_model: Option<PathBuf>,
     /// The name of a device, as [`softdiff::engine::Device::open`] takes it.
     pub device: String,
     /// Whether requests must have the token of the printed address; an address beyond loopback needs one.
@@ -106,7 +108,7 @@ struct Studio {
 impl Studio {
     fn new(guard: AccessGuard, options: StudioOptions) -> Result<Studio, StudioError> {
         let runs = Runs::new(options.runs);
-        let models = Models::new(options.models, runs.clone(), options.device);
+        let models = Models::new(options.models, options.photo_model, runs.clone(), options.device);
         let (images, scenes) = (UploadedImages::new()?, Default::default());
         let room_for_bodies = Arc::new(Semaphore::new(routes::BODY_UNITS));
         Ok(Studio { guard, images, scenes, models, runs, jobs: Jobs::begin()?, room_for_bodies })

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 #[derive(Clone)]
 pub struct Models {
     named: Arc<Vec<PathBuf>>,
+    photos: Option<PathBuf>,
     runs: Runs,
     open: Arc<Mutex<Option<OpenModel>>>,
     choice: Arc<String>,
@@ -27,10 +28,10 @@ struct OpenModel {
 }
 
 impl Models {
-    /// The models at `named`, and those of the runs, to be run on the device called `choice`.
-    pub fn new(named: Vec<PathBuf>, runs: Runs, choice: String) -> Models {
+    /// The models at `named`, those of the runs, and the one for photographs, to be run on the device called `choice`.
+    pub fn new(named: Vec<PathBuf>, photos: Option<PathBuf>, runs: Runs, choice: String) -> Models {
         let (named, choice) = (Arc::new(named), Arc::new(choice));
-        Models { named, runs, open: Arc::default(), choice, device: Arc::default() }
+        Models { named, photos, runs, open: Arc::default(), choice, device: Arc::default() }
     }
 
     /// Where to compute: opened when it is first needed, by the thread that works.
@@ -50,7 +51,8 @@ impl Models {
         });
         let usable = |place: &Path| place.join("checkpoints").is_dir() || place.join("model.safetensors").is_file();
         let runs = self.runs.list().into_iter().filter(|(_, place)| usable(place));
-        named.chain(runs.map(|(name, place)| (format!("run-{name}"), name, place))).collect()
+        let photos = self.photos.iter().map(|place| ("photos".to_owned(), "photos".to_owned(), place.clone()));
+        named.chain(runs.map(|(name, place)| (format!("run-{name}"), name, place))).chain(photos).collect()
     }
 
     /// `/api/models`: identifier and name of each.

@@ -55,11 +55,8 @@ impl StudioCommand {
     /// Runs the verb, until a signal ends it.
     pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         let device = self.device.name().to_owned();
-        let mut models = self.model;
-        if let Some(photos) = photo_model().ok().filter(|photos| !models.contains(photos)) {
-            models.push(photos);
-        }
-        let options = StudioOptions { runs: self.runs, models, device, token: !self.no_token };
+        let (models, photo_model) = (self.model, photo_model().ok());
+        let options = StudioOptions { runs: self.runs, models, photo_model, device, token: !self.no_token };
         let url = serve(SocketAddr::new(self.host, self.port), options).map_err(|error| {
             match error.hint().map(|hint| hint.into_owned()) {
                 Some(hint) => Failure::new(error).hint(hint),

@@ -21,7 +21,8 @@ pub fn table(scores: &RestorationScores) -> String {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     let typical = PairScore { psnr: mean(|score| score.psnr), ssim: mean(|score| score.ssim) };
-    [line("as seen", &scores.seen), line("mean", &scores.mean), line("one sample", &typical)].concat()
+    let sample = if scores.samples.is_empty() { String::new() } else { line("one sample", &typical) };
+    [line("as seen", &scores.seen), line("mean", &scores.mean), sample].concat()
 }
 
 /// Writes all images into a folder; gives their names.
