@@ -18,7 +18,7 @@ const GUESS_STEPS: usize = 16;
 /// Copies of an image that are in memory while it is restored, measured for every task.
 const WORKING_COPIES: u64 = 24;
 /// Bytes beside the copies of a photograph: those of its tiles, of threads, and of an allocator that has gaps.
-const BESIDE_PHOTOGRAPHS: u64 = 128 << 20;
+const BESIDE_PHOTOGRAPHS: u64 = 256 << 20;
 /// Square matrices of an image's sides, which heat dissipation is made of.
 const SIDE_MATRICES: u64 = 3;
 
