@@ -84,8 +84,17 @@ def test_hints_name_arguments_of_python(model, picture):
 
 
 def test_without_a_model_for_photographs_the_error_says_so(monkeypatch, tmp_path, picture):
-    monkeypatch.delenv("SOFTDIFF_PHOTO_MODEL", raising=False)
+    monkeypatch.setenv("SOFTDIFF_PHOTO_MODEL", "")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(softdiff.Error, match="no model for photographs") as error:
         softdiff.restore(picture)
     assert "SOFTDIFF_PHOTO_MODEL" in error.value.hint
+
+
+def test_a_photograph_of_any_size_is_restored_with_the_model_for_photographs(monkeypatch):
+    monkeypatch.setenv("SOFTDIFF_PHOTO_MODEL", str(ROOT / "models" / "photos"))
+    truth = softdiff.read_images(ROOT / "docs" / "images" / "astronaut-blurred.png")[0][200:300, 50:200] / 255
+    noisy = truth + np.random.default_rng(0).normal(0, 0.1, truth.shape)
+    result = softdiff.restore(np.clip(noisy, 0, 1), "denoise", noise=0.1, device="cpu", progress=False)
+    assert result.mean.shape == (100, 150, 3) and result.samples.shape == (0, 100, 150, 3)
+    assert psnr(result.mean, truth) > psnr(noisy, truth) + 8
