@@ -108,10 +108,17 @@ except KeyboardInterrupt as interrupt:
 """
 
 
+def started(program, argument):
+    """A Python process that heeds Ctrl-C, also where the tests run in the background of a shell, which ignores it."""
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-c", program, argument]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_ctrl_c_saves_a_checkpoint_and_the_same_call_continues(tmp_path):
     out = tmp_path / "run"
-    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, out], stdout=subprocess.PIPE, text=True)
+    process = started(INTERRUPTED, out)
     assert process.stdout.readline() == "training\n"
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
@@ -136,9 +143,7 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_ctrl_c_ends_sampling_soon(tmp_path, run):
     run.model.export(tmp_path / "model")
-    process = subprocess.Popen(
-        [sys.executable, "-c", SAMPLING, tmp_path / "model"], stdout=subprocess.PIPE, text=True
-    )
+    process = started(SAMPLING, tmp_path / "model")
     assert process.stdout.readline() == "sampling\n"
     time.sleep(0.5)
     begun = time.monotonic()
