@@ -63,7 +63,7 @@ impl System<'_> {
             return Ok(filtered(shape, &difference, &gains));
         }
         if let Some(variances) = self.variances() {
-            // As wide as what was seen says little about: `d = M A^T v`, `(A M A^T + s^2) v = y - A x`.
+            // In the space of what was seen, where fewer steps are needed: `d = M A^T v`, `(A M A^T + s^2) v = y - A x`.
             let flat = self.observation.sigma().powi(2);
             let seen = |v: &[f64]| Ok(filtered(shape, &map.adjoint(shape, v)?, &variances));
             let v = conjugate_gradients(difference, self.tolerance(), |v| {
