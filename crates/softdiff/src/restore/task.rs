@@ -1,6 +1,6 @@
 //! What happened to an image: the tasks that people know by name, and how their strength is estimated.
 
-use super::{Estimate, Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
+use super::{Estimate, Observation, PathEntry, PathMatch, RestoreError, Result, blur_estimate, noise_deviation};
 use crate::corruption::{
     Boundary, CorruptionSpec, Direction, Grey, Kernel, LinearMap, ParameterValue, Shape, ShrinkFilter,
 };
@@ -298,10 +298,7 @@ impl Task {
                         return Err(RestoreError::NoMotion);
                     }
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
-                    _ => {
-                        let blur = |shape: Shape, values: &[f64]| blur_deviation(shape, values, noise);
-                        (Estimate::over_parts(shape, &values, blur)?, true)
-                    }
+                    _ => (blur_estimate(shape, &values, noise)?, true),
                 };
                 let Estimate { value: level, error: level_error } = level;
                 if !(level >= 0.0 && level.is_finite()) {
