@@ -16,7 +16,7 @@ Example: look into a checkpoint of score_sde_pytorch, then keep its averaged wei
   softdiff sample cifar10.safetensors
 
 Example: go on training it, with its optimiser's state.
-  softdiff train ve --out runs/longer --set data.source=cifar-10-batches-bin \\
+  softdiff train ve --out runs/longer --set data.source=cifar10 \\
       --set train.from=cifar10.safetensors --set network.condition=log-sigma
 
 The file is read as data: nothing in it can run.";

@@ -22,13 +22,13 @@ Example: list the experiments, then run a small version of one on built-in data
   softdiff reproduce sampler-ablation --minutes 10
 
 Example: on CIFAR-10, by FID, each model after two million images
-  softdiff reproduce results --data cifar-10-batches-bin --images 2M --network inception-2015-12-05.safetensors
+  softdiff reproduce results --data cifar10 --images 2M
 
 Example: mean and standard deviation over three sets of seeds
   softdiff reproduce sampler-ablation --minutes 10 --seeds 3
 
 Example: the schedules of two data sets, side by side
-  softdiff reproduce schedules --recipe cifar10-small --data cifar-10-batches-bin --data my-images.zip
+  softdiff reproduce schedules --recipe cifar10-small --data cifar10 --data my-images.zip
 
 All models of an experiment have the same network, data, seed and number of steps. Stopped half-way, the same command
 goes on where it was. Numbers of small budgets show which is better, not how good it can be.";
@@ -69,7 +69,7 @@ pub struct Reproduce {
     /// What is measured [default: fid with a network, else sliced-wasserstein].
     #[arg(long, value_enum)]
     metric: Option<DistanceName>,
-    /// The FID network; SOFTDIFF_INCEPTION names it too.
+    /// The FID network [default: $SOFTDIFF_INCEPTION, else what softdiff data fetch fid-inception fetched].
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     #[command(flatten)]
@@ -131,9 +131,8 @@ impl Reproduce {
             (_, Some(path)) => Ok(Some(Inception::read(&path)?)),
             (Some(DistanceName::Fid), None) => {
                 let failure = Failure::new("FID needs the Inception network, and none was given");
-                Err(failure.hint(
-                    "give --network FILE (docs/evaluation.md says where to get it), or --metric sliced-wasserstein",
-                ))
+                Err(failure
+                    .hint("softdiff data fetch fid-inception, or give --network FILE or --metric sliced-wasserstein"))
             }
         }
     }

@@ -26,7 +26,7 @@ Example: the quickstart's recipe with more steps; run it again to continue where
 
 Example: the paper's CIFAR-10 model, on images of one's own
   softdiff recipe list
-  softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
+  softdiff train cifar10-blur --out runs/cifar10
   softdiff train my-recipe.toml --out runs/mine --dry-run
 
 Example: another objective; here IHDM's, whose network is sampled by ihdm

@@ -28,6 +28,7 @@ mod folder;
 mod idx;
 mod layout;
 mod load;
+pub mod named;
 pub mod npy;
 pub mod npz;
 mod parquet;

@@ -1,7 +1,7 @@
 //! Why a metric could not be computed.
 
 use crate::data::DataError;
-use crate::inception::InceptionError;
+use crate::inception::{HOW_TO_GET, InceptionError};
 use crate::linalg::LinalgError;
 use crate::transport::TransportError;
 use softdiff_engine::Hint;
@@ -84,10 +84,7 @@ impl Hint for MetricError {
             MetricError::NothingInCommon => "measure both with the same --metrics".into(),
             MetricError::StatisticsOnly { .. } => "give the data set itself, or --metrics fid,fid-infinity".into(),
             MetricError::LikelihoodOfImages => "measure it alone: --metrics likelihood".into(),
-            MetricError::NoNetwork => {
-                "give --network FILE or set SOFTDIFF_INCEPTION; docs/evaluation.md says where to get it (some 90 MB)"
-                    .into()
-            }
+            MetricError::NoNetwork => HOW_TO_GET.into(),
             _ => return None,
         })
     }

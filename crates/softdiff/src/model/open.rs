@@ -195,7 +195,7 @@ impl Hint for ModelError {
                 format!("restore it from a copy, or give --checkpoint {whole}, the newest that is whole").into()
             }
             ModelError::NoCheckpoint(..) => "let it train up to one (checkpoint.every)".into(),
-            ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)".into(),
+            ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs softdiff data fetch fid-inception)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
             ModelError::NoChoice(..) => "leave --checkpoint out, or give a run's folder".into(),
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),

@@ -29,7 +29,7 @@ Every image is decoded. Broken ones are listed with the reason; the command stil
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Inspect {
-    /// The data set: a file, a folder, or embedded:fashion-mnist.
+    /// The data set: a file, a folder, embedded:fashion-mnist, or the name of fetched data such as cifar10.
     path: PathBuf,
     /// Which part of a set that has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]

@@ -33,7 +33,7 @@ Copies of a photograph and photographs that are flat all over are left out. The 
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Prepare {
-    /// The data set: a file, a folder, or embedded:fashion-mnist.
+    /// The data set: a file, a folder, embedded:fashion-mnist, or the name of fetched data such as cifar10.
     path: PathBuf,
     /// The npz file to write.
     #[arg(long, value_name = "FILE")]

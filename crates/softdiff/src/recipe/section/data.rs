@@ -14,7 +14,7 @@ const AUTO: &str = "auto";
 section! {
     /// `[data]`.
     pub struct DataSection in "data" () {
-        source: String = String::new(), Required("name a folder, archive or file of images, or \"embedded:fashion-mnist\""), "where the images come from";
+        source: String = String::new(), Required("name a folder, archive or file of images, \"embedded:fashion-mnist\", or data that softdiff data fetch knows, such as \"cifar10\""), "where the images come from";
         split: Split = Split::default(), Word(&SPLITS), "which part of a data set";
         size: Option<usize> = None, SizeOrOff(1..=8192), "side in pixels to resize to; false keeps the size";
         crop: Option<Crop> = None, CropKey, "the part kept before resizing: \"none\" (all), \"centre\", \"celeba\", or a size like \"140x140\"; \"auto\" is \"centre\" with a size, else \"none\", as for softdiff data prepare";

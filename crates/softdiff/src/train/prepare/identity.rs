@@ -5,6 +5,7 @@ use super::PrepareError;
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::Dataset;
+use crate::data::named::CIFAR10;
 use crate::image::Quantise;
 use crate::path::Path;
 use crate::prior::Prior;
@@ -36,6 +37,10 @@ pub(super) fn lasting(recipe: &Recipe) -> String {
     lasting.train.recompute = false;
     lasting.data.crop = Some(lasting.data.load_options().transform.crop);
     lasting.sample.quantise = Quantise::default();
+    // Runs that were begun when the built-in recipes named the unpacked folder.
+    if let (true, Some(folder)) = (lasting.data.source == CIFAR10.name, &CIFAR10.instead) {
+        lasting.data.source = folder.place.to_owned();
+    }
     let text = lasting.to_toml();
     // Keys that runs begun before they existed do not have: whether `exif` changes the images is seen in their hash, the
     // others say what was so before.
@@ -147,6 +152,7 @@ mod tests {
     fn written_before(recipe: &Recipe) -> String {
         let absent = |line: &&str| ["exif", "start", "centred", "quantise"].iter().any(|key| line.starts_with(key));
         let text = recipe.to_toml().replace("crop = \"auto\"", "crop = \"none\"");
+        let text = text.replace("source = \"cifar10\"", "source = \"cifar-10-batches-bin\"");
         text.lines().filter(|line| !absent(line)).map(|line| format!("{line}\n")).collect()
     }
 
@@ -168,6 +174,17 @@ mod tests {
         let vp = Recipe::builtin("vp", &[]).unwrap();
         let before = Recipe::parse_saved(&written_before(&vp), "config.toml", &[]).unwrap();
         assert_eq!(lasting(&before), hashed_before(&vp));
+    }
+
+    #[test]
+    fn a_run_that_named_the_folder_of_cifar10_goes_on_by_the_built_in_recipe() {
+        let now = Recipe::builtin("cifar10-small", &[]).unwrap();
+        let before = Recipe::builtin("cifar10-small", &["data.source=cifar-10-batches-bin".into()]).unwrap();
+        assert_eq!((now.data.source.as_str(), before.data.source.as_str()), ("cifar10", "cifar-10-batches-bin"));
+        assert_eq!(lasting(&now), lasting(&before));
+        assert!(lasting(&now).contains("source = \"cifar-10-batches-bin\""));
+        let other = Recipe::builtin("cifar10-small", &["data.source=mnist".into()]).unwrap();
+        assert_ne!(lasting(&now), lasting(&other));
     }
 
     #[test]
