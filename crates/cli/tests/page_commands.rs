@@ -49,7 +49,7 @@ case "$1 $2" in
 "reproduce "*) exec "$SOFTDIFF" "$@" $network --set data.limit=24 --set train.batch=2 ;;
 "restore "*) exec "$SOFTDIFF" "$@" --device cpu ;;
 "report "*) exec "$SOFTDIFF" "$@" --samples 2 ;;
-"data fetch") exit 0 ;; # `--test fetch` has a server for it.
+"data fetch") [ "$3" = list ] || exit 0 ;; # `--test data_fetch` has a server for it.
 esac
 case "$1 $*" in
 "eval "*--metrics*) exec "$SOFTDIFF" "$@" ;;
