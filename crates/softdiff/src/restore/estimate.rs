@@ -119,6 +119,17 @@ pub fn blur_estimate(shape: Shape, values: &[f64], noise: f64) -> Result<Estimat
     Ok(Estimate { error, ..found })
 }
 
+/// The standard deviation of the white noise that JPEG artefacts are removed as, for a quantization table of luma, row by row.
+///
+/// What was rounded off is not white, and detail that was rounded to zero is lost altogether; but a denoiser told this much does best. Twelve
+/// photographs (none that results are reported on) compressed by Pillow with qualities from 5 to 90, denoised with `models/photos`: the best
+/// strength in 1/255 is 1.55 m^0.65 within 20 %, where m is the mean over the nine lowest frequencies.
+pub fn jpeg_noise(quantization: &[u16; 64]) -> f64 {
+    let lowest = quantization.chunks_exact(8).take(3).flat_map(|row| &row[..3]);
+    let mean = lowest.map(|&step| f64::from(step)).sum::<f64>() / 9.0;
+    1.55 * mean.max(1.0).powf(0.65) / 255.0
+}
+
 /// The slope of the line through points (x, y, weight) by least squares.
 fn slope(points: &[(f64, f64, f64)]) -> f64 {
     let total: f64 = points.iter().map(|p| p.2).sum();
