@@ -9,7 +9,7 @@ use crate::import::{ConversionError, TrainingFileError};
 use crate::inception::InceptionError;
 use crate::linalg::LinalgError;
 use crate::metrics::{MetricError, StoreError};
-use crate::model::ModelError;
+use crate::model::{ModelError, ScoreSdeError};
 use crate::network::ConfigError;
 use crate::noise::NoiseError;
 use crate::objective::{ObjectiveError, WienerError};
@@ -78,6 +78,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         SamplerError,
         ScheduleError,
         ScoreError,
+        ScoreSdeError,
         SpectrumError,
         Stopped,
         StoreError,
