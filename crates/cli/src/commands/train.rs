@@ -5,6 +5,7 @@ mod watcher;
 pub use watcher::Terminal;
 
 use super::device::DeviceFlag;
+use crate::atomic_file::unwritable;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Tasks;
 use clap::Args;
@@ -13,6 +14,7 @@ use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::Device;
 use softdiff::engine::memory::Size;
+use softdiff::history::LiveEventFile;
 use softdiff::model::CheckpointChoice;
 use softdiff::quote::one_line;
 use softdiff::recipe::Recipe;
@@ -28,6 +30,10 @@ Example: the paper's CIFAR-10 model, on images of one's own
   softdiff recipe list
   softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
   softdiff train my-recipe.toml --out runs/mine --dry-run
+
+Example: watched in TensorBoard while it trains
+  softdiff train quickstart --out runs/first --tensorboard
+  tensorboard --logdir runs
 
 Example: another objective; here IHDM's, whose network is sampled by ihdm
   softdiff train quickstart --out runs/ihdm --set objective.kind=one-step --set sample= --set preview=
@@ -53,6 +59,9 @@ pub struct Train {
     /// [default: last].
     #[arg(long, value_name = "best|last|STEP")]
     checkpoint: Option<CheckpointChoice>,
+    /// Write losses, metrics and previews for TensorBoard as they come, to this folder [default: RUN/tensorboard].
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1)]
+    tensorboard: Option<Option<PathBuf>>,
     #[command(flatten)]
     device: DeviceFlag,
     /// Say what would be done; write nothing.
@@ -77,7 +86,8 @@ impl Train {
             return dry_run(&recipe, device.as_ref(), json);
         }
         let device = self.device.open()?;
-        let finished = perform(recipe, &self.out, self.checkpoint.unwrap_or_default(), &device, stop, json)?;
+        let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file(&folder)?);
+        let finished = perform_on(&mut terminal, recipe, &self.out, self.checkpoint.unwrap_or_default(), &device)?;
         let run = self.out.display().to_string();
         if json {
             let facts = json!({
@@ -93,6 +103,21 @@ impl Train {
     }
 }
 
+impl Train {
+    /// The copy of the events for TensorBoard, where one is wanted.
+    fn live_event_file(&self, run: &RunFolder) -> Result<Option<LiveEventFile>, Failure> {
+        let Some(folder) = &self.tensorboard else { return Ok(None) };
+        let folder = match folder {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+                folder.clone()
+            }
+            None => run.root().join("tensorboard"),
+        };
+        Ok(Some(LiveEventFile::new(run, &folder)))
+    }
+}
+
 /// Trains the run in `out`, shown on the terminal.
 pub fn perform(
     recipe: Recipe,
@@ -102,10 +127,19 @@ pub fn perform(
     stop: &StopRequest,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let mut terminal = Terminal::new(stop.clone(), quiet);
+    perform_on(&mut Terminal::new(stop.clone(), quiet), recipe, out, checkpoint, device)
+}
+
+fn perform_on(
+    terminal: &mut Terminal,
+    recipe: Recipe,
+    out: &Path,
+    checkpoint: CheckpointChoice,
+    device: &Device,
+) -> Result<Finished, Failure> {
     terminal.say(&format!("device: {device}"));
     let progress = preparing();
-    let training = Training::of(recipe).device(device).checkpoint(checkpoint).watch(&mut terminal).progress(&progress);
+    let training = Training::of(recipe).device(device).checkpoint(checkpoint).watch(terminal).progress(&progress);
     Ok(training.run_in(out)?.finished)
 }
 

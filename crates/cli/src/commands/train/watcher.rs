@@ -1,6 +1,7 @@
 //! Training as seen on a terminal.
 
 use crate::progress::Progress;
+use softdiff::history::LiveEventFile;
 use softdiff::run::{Event, EventKind, StopRequest};
 use softdiff::train::Watcher;
 
@@ -10,12 +11,18 @@ pub struct Terminal {
     quiet: bool,
     progress: Option<Progress>,
     loss: Option<f64>,
+    tensorboard: Option<LiveEventFile>,
 }
 
 impl Terminal {
     /// `quiet` shows warnings only.
     pub fn new(stop: StopRequest, quiet: bool) -> Terminal {
-        Terminal { stop, quiet, progress: None, loss: None }
+        Terminal { stop, quiet, progress: None, loss: None, tensorboard: None }
+    }
+
+    /// Also writes events for TensorBoard.
+    pub fn with_tensorboard(self, file: Option<LiveEventFile>) -> Terminal {
+        Terminal { tensorboard: file, ..self }
     }
 
     /// A line of its own.
@@ -49,6 +56,11 @@ impl Watcher for Terminal {
     }
 
     fn event(&mut self, event: &Event) {
+        // A copy of the events that cannot be written is no reason to stop.
+        if let Some(Err(error)) = self.tensorboard.as_mut().map(|file| file.add(event)) {
+            self.tensorboard = None;
+            eprintln!("warning: nothing more is written for TensorBoard: {error}");
+        }
         match &event.kind {
             EventKind::Warning { message } => eprintln!("warning: step {}: {message}", event.step),
             EventKind::Evaluation { metric, value, images } => {
