@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(hint.as_deref(), Some("use 'momentum' here"));
         let error = UNetConfig { image_size: 30, ..UNetConfig::ncsnpp_cifar10() }.check().unwrap_err();
         let error = TrainError::from(PrepareError::from(BuildError::from(error)));
-        assert_eq!(explain(&error).1.as_deref(), Some("use a multiple of 8 up to 8192"));
+        assert_eq!(explain(&error).1.as_deref(), Some("use a multiple of 8 up to 8192 (data.size)"));
         let error = TrainError::from(ScoreError::NoNetwork);
         assert!(explain(&error).1.is_some_and(|hint| hint.contains("SOFTDIFF_INCEPTION")));
         let error = Cooldown { updates: 7 };

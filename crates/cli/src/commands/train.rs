@@ -1,8 +1,11 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
+mod estimate;
 mod watcher;
 
 pub use watcher::Terminal;
+
+use estimate::duration;
 
 use super::device::DeviceFlag;
 use crate::atomic_file::unwritable;
@@ -13,14 +16,16 @@ use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::Device;
-use softdiff::engine::memory::Size;
 use softdiff::history::LiveEventFile;
 use softdiff::model::CheckpointChoice;
 use softdiff::quote::one_line;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
-use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training, TrainingMemory};
+use softdiff::train::{
+    CustomParts, Finished, PreparedRun, RunStore, SelectionCost, StepTime, Training, TrainingMemory, too_few_images,
+};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const EXAMPLE: &str = "\
 Example: the quickstart's recipe with more steps; run it again to continue where it stopped
@@ -83,7 +88,7 @@ impl Train {
         if self.dry_run {
             // A device that is not there is no reason to say nothing.
             let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
-            return dry_run(&recipe, device.as_ref(), json);
+            return dry_run(recipe, device.as_ref(), json);
         }
         let device = self.device.open()?;
         let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file(&folder)?);
@@ -160,7 +165,7 @@ fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {
 }
 
 /// What a run of this recipe would be.
-fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
+fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
     let source = Source::open_split(Path::new(&recipe.data.source), recipe.data.split)?;
     let options = recipe.data.load_options();
     let one = softdiff::data::LoadOptions { limit: Some(1), ..options };
@@ -168,18 +173,27 @@ fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
     let images = recipe.data.limit.unwrap_or(usize::MAX).min(source.len());
     let shape = Shape::new(first.height(), first.width(), first.channels());
     let network = recipe.network(shape)?;
+    recipe.network.settle(Some(shape.height));
     let memory = TrainingMemory::of(&network, shape, &recipe.train)?;
     if let Some(device) = device {
         memory.require(device)?;
     }
     let parameters = memory.parameters;
     let bytes = memory.on(device.unwrap_or(&Device::Cpu));
-    let selection = SelectionCost::of(recipe)?;
+    let selection = SelectionCost::of(&recipe)?;
+    let warning = too_few_images(images, &recipe.train);
+    let time = match device {
+        Some(device) => Some(StepTime::measure(Arc::new(network.clone()), shape, &recipe.train, device)?),
+        None => None,
+    };
+    let seconds = time.map(|time| time.seconds * recipe.train.steps as f64);
+    let sides: Vec<usize> = (0..network.multipliers.len()).map(|level| shape.height >> level).collect();
     if json {
         let facts = json!({
             "recipe": recipe.name, "images": images, "shape": shape, "path": recipe.path.kind(),
             "parameters": parameters, "memory": bytes, "steps": recipe.train.steps, "batch": recipe.train.batch,
-            "selection": selection,
+            "selection": selection, "sides": sides, "attention": network.attention,
+            "step_seconds": time.map(|time| time.seconds), "seconds": seconds, "warning": warning,
             "config": recipe.to_toml(),
         });
         println!("{facts}");
@@ -188,16 +202,28 @@ fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
     println!("recipe      {}", one_line(&recipe.name));
     println!("data        {images} images of {shape}: {} {}", source.format(), one_line(&recipe.data.source));
     println!("path        {}", recipe.path.kind());
+    let list = |sizes: &mut dyn Iterator<Item = usize>| {
+        let sizes: Vec<String> = sizes.map(|size| size.to_string()).collect();
+        if sizes.is_empty() { "none".to_owned() } else { sizes.join(", ") }
+    };
+    let channels = list(&mut network.multipliers.iter().map(|multiplier| multiplier * network.channels));
+    let attention = list(&mut network.attention.iter().copied());
     println!("network     {parameters} parameters");
-    println!(
-        "memory      {} beside the images{}",
-        Size(bytes),
-        if device.is_some_and(Device::is_gpu) { ", and the GPU's" } else { "" }
-    );
+    println!("levels      {} pixels with {channels} channels; attention at {attention}", list(&mut sides.into_iter()));
+    println!("memory      {}", memory.words(device.unwrap_or(&Device::Cpu)));
     let epochs = (recipe.train.steps * recipe.train.batch as u64) as f64 / images.max(1) as f64;
     println!("training    {} steps of {} images: {epochs:.1} epochs", recipe.train.steps, recipe.train.batch);
+    if let (Some(StepTime { seconds: step, images, steps }), Some(seconds)) = (time, seconds) {
+        let (step, total) = (duration(step), duration(seconds));
+        println!(
+            "time        about {total}, {step} a step ({steps} timed with {images} images); previews, scores and checkpoints come on top"
+        );
+    }
     if let Some(selection) = selection {
         println!("selection   {selection}");
+    }
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}");
     }
     println!("\n# resolved recipe\n{}", recipe.to_toml());
     Ok(())

@@ -1,5 +1,6 @@
 //! Training as seen on a terminal.
 
+use super::estimate::FirstPace;
 use crate::progress::Progress;
 use softdiff::history::LiveEventFile;
 use softdiff::run::{Event, EventKind, StopRequest};
@@ -12,12 +13,13 @@ pub struct Terminal {
     progress: Option<Progress>,
     loss: Option<f64>,
     tensorboard: Option<LiveEventFile>,
+    pace: FirstPace,
 }
 
 impl Terminal {
     /// `quiet` shows warnings only.
     pub fn new(stop: StopRequest, quiet: bool) -> Terminal {
-        Terminal { stop, quiet, progress: None, loss: None, tensorboard: None }
+        Terminal { stop, quiet, progress: None, loss: None, tensorboard: None, pace: FirstPace::default() }
     }
 
     /// Also writes events for TensorBoard.
@@ -39,13 +41,19 @@ impl Terminal {
 
 impl Watcher for Terminal {
     fn note(&mut self, message: &str) {
-        self.say(message);
+        match message.starts_with("warning:") {
+            true => eprintln!("{message}"),
+            false => self.say(message),
+        }
     }
 
     fn step(&mut self, done: u64, steps: u64, loss: f64) {
         // A moving mean over some twenty steps: single batches jump about.
         let mean = self.loss.map_or(loss, |mean| mean + 0.05 * (loss - mean));
         self.loss = Some(mean);
+        if let Some(estimate) = self.pace.estimate(done, steps) {
+            self.say(&estimate);
+        }
         let (done, steps) = (done as usize, steps as usize);
         if !self.quiet {
             let progress = self
