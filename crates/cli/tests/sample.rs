@@ -142,6 +142,13 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
     };
     assert_eq!(grid(&run), grid(&full));
     grid(&half);
+    // Folders of earlier versions have another file in the place of model.json, which no one reads.
+    let (description, manifest) = (format!("{full}/model.json"), format!("{full}/manifest.json"));
+    assert!(String::from_utf8(bytes(&description)).unwrap().contains(r#""library": "softdiff""#));
+    std::fs::rename(&description, format!("{full}/model_index.json")).unwrap();
+    let older = String::from_utf8(bytes(&manifest)).unwrap().replace("model.json", "model_index.json");
+    std::fs::write(&manifest, older).unwrap();
+    assert_eq!(grid(&run), grid(&full));
     let size = |folder: &str| bytes(format!("{folder}/model.safetensors")).len();
     assert!(size(&half) * 100 < size(&full) * 55, "{} of {}", size(&half), size(&full));
     let file = format!("{half}/model.safetensors");
@@ -267,4 +274,32 @@ fn choosing_the_best_by_fid_takes_the_features_of_the_reference_from_the_cache_o
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 1, "{arguments:?}");
     }
+}
+
+#[test]
+fn weights_for_pytorch_are_imported_again_and_say_what_they_are_conditioned_on() {
+    let scratch = Scratch::new("export-score-sde");
+    let (pth, again) = (scratch.path("model.pth"), scratch.path("again.safetensors"));
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/cifar10-small");
+    let export = ["export", model, "--format", "score-sde", "--out", &pth];
+    let facts: serde_json::Value = serde_json::from_str(&done(&[&export[..], &["--json"]].concat())).unwrap();
+    assert_eq!(
+        (&facts["settings"]["model.ch_mult"], &facts["conditioned_on"]),
+        (&serde_json::json!([2, 2, 2]), &"time".into())
+    );
+    done(&["import", &pth, "--out", &again]);
+    // Sampling them as weights of a VE model would give nonsense.
+    for (arguments, problem, hint) in [
+        (vec!["sample", &again], "conditioned on the time", "exported from"),
+        (export.to_vec(), "exists already", "another --out"),
+        ([&export[..5], &[&scratch.path("model.bin")]].concat(), "the ending", ".pth"),
+        ([&export[..5], &[&scratch.path("half.pth"), "--precision=bf16"]].concat(), "f32 only", "--precision"),
+    ] {
+        let failed = softdiff(&arguments);
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains(problem) && said.contains(hint), "{said}");
+    }
+    let failed =
+        softdiff(&["export", &tiny_run(&scratch), "--format", "score-sde", "--out", &scratch.path("tiny.pth")]);
+    assert!(text(&failed.stderr).contains("score_sde has no network like this"), "{}", text(&failed.stderr));
 }

@@ -120,7 +120,9 @@ pub(super) fn explain(error: DataError) -> Failure {
         DataError::NoSplit { .. } => "leave --split out, or give --split all",
         DataError::Sizes { .. } => "give --size, and --crop if the images should keep their proportions",
         DataError::MixedColours { .. } => "give --channels rgb or --channels grey",
-        DataError::TooManySkipped { .. } => "remove the bad files, or check that the download is complete",
+        DataError::TooManySkipped { .. } => {
+            "check that the download is complete, remove the bad files, or allow more: --on-bad-limit 5% (data.on_bad_limit in a recipe)"
+        }
         DataError::TooLarge { .. } => "give a smaller --size or a --limit",
         DataError::File { reason, .. } => match **reason {
             FileError::Crop { .. } => "choose a --crop that fits; celeba is for images of 178 x 218 or 89 x 109",

@@ -1,7 +1,7 @@
 //! Why a data set, or one image of it, was refused.
 
 use super::named::{self, NamedData};
-use super::{MAX_SKIPPED_PERCENT, Skipped};
+use super::{BadLimit, Skipped};
 use crate::archive::ArchiveError;
 use crate::bytes::BytesError;
 use crate::image::ImageError;
@@ -96,8 +96,8 @@ pub enum DataError {
     #[error("{file}: {reason}")]
     File { file: String, reason: Box<FileError> },
     /// Too many files are bad.
-    #[error("{} of {total} images are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
-    TooManySkipped { total: usize, skipped: Vec<Skipped> },
+    #[error("{} of {total} images are bad, more than {limit}:{}", skipped.len(), listed(skipped))]
+    TooManySkipped { total: usize, limit: BadLimit, skipped: Vec<Skipped> },
     /// More crops than the photographs may give.
     #[error("{count} crops are more than {photographs} photographs give with at most {cap} of each")]
     TooManyCrops { count: usize, photographs: usize, cap: usize },

@@ -5,6 +5,7 @@
 //! (that graph on a device with its images), which [`train`] runs to the last step.
 
 mod error;
+mod estimate;
 mod from;
 mod live_sampler;
 mod memory;
@@ -25,6 +26,7 @@ mod training;
 mod watcher;
 
 pub use error::TrainError;
+pub use estimate::{StepTime, too_few_images};
 pub(crate) use from::{Cooldown, Unlike};
 pub use memory::TrainingMemory;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};

@@ -9,7 +9,7 @@ use crate::data::named::CIFAR10;
 use crate::image::Quantise;
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder};
 use crate::schedule::Schedule;
@@ -101,14 +101,30 @@ pub(super) fn described(path: &Path) -> String {
     format!("{}{:?} about {}\n", stages.collect::<String>(), path.noise(), path.centre())
 }
 
+/// The recipe that a run was begun with, where there is one.
+fn saved_recipe(folder: &RunFolder) -> Option<Result<Recipe, RecipeError>> {
+    let bytes = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST).ok()?;
+    let origin = folder.config().display().to_string();
+    Some(Recipe::parse_saved(&String::from_utf8_lossy(&bytes), &origin, &[]))
+}
+
+/// A run goes on with the levels and the attention that it was begun with, where the recipe leaves the choice.
+pub(super) fn adopt_network(recipe: &mut Recipe, folder: &RunFolder) {
+    let automatic = recipe.network.multipliers.is_none() || recipe.network.attention.is_none();
+    if automatic && let Some(Ok(before)) = saved_recipe(folder) {
+        recipe.network.multipliers = recipe.network.multipliers.take().or(before.network.multipliers);
+        recipe.network.attention = recipe.network.attention.take().or(before.network.attention);
+    }
+}
+
 /// A run goes on with its own recipe only; it may be made longer.
 pub(super) fn check_recipe(recipe: &Recipe, folder: &RunFolder) -> Result<(), PrepareError> {
-    let Ok(bytes) = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST) else { return Ok(()) };
-    let text = String::from_utf8_lossy(&bytes);
+    let Some(before) = saved_recipe(folder) else { return Ok(()) };
     let other = |difference| PrepareError::OtherRecipe { folder: folder.root().into(), difference };
-    let origin = folder.config().display().to_string();
-    let before = Recipe::parse_saved(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
-    let (before, now) = (lasting(&before), lasting(recipe));
+    let before = before.map_err(|error| other(error.to_string()))?;
+    let mut recipe = recipe.clone();
+    adopt_network(&mut recipe, folder);
+    let (before, now) = (lasting(&before), lasting(&recipe));
     if before == now {
         return Ok(());
     }
