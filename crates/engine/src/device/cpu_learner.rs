@@ -4,6 +4,7 @@ use super::learner::{LearnerSpec, LossOutputs, Record, TrainingStep};
 use crate::cpu::CpuExecutor;
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
+use crate::rng::Draw;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Params, Plan, Var};
@@ -67,14 +68,15 @@ impl CpuLearner {
         if let Some(feed) = &self.feed {
             self.run.set(&feed.input, &feed.batch(number))?;
         }
-        // The counter has 32 bits: random numbers repeat after 2^32 steps.
-        self.run.run(&self.params, self.seed, number as u32)?;
+        let part = number % self.accumulate;
+        // The counter has 32 bits: random numbers repeat after 2^32 updates.
+        let draw = Draw { step: (number / self.accumulate) as u32, part: part as u32 };
+        self.run.run(&self.params, self.seed, draw)?;
         let (loss, losses, times) = self.vars;
         let samples = self.run.get(times)?.iter().copied().zip(self.run.get(losses)?.iter().copied());
         self.samples.extend(samples);
         self.loss += f64::from(self.run.scalar(loss)?) / self.accumulate as f64;
         let mut gradients: Vec<&[f32]> = self.gradients.iter().map(|&g| self.run.get(g)).collect::<Result<_>>()?;
-        let part = number % self.accumulate;
         if self.accumulate > 1 {
             let share = 1.0 / self.accumulate as f32;
             for (sum, gradient) in self.sums.iter_mut().zip(&gradients) {

@@ -142,6 +142,7 @@ impl<'a> RunSpec<'a> {
             objective: &*self.objective,
             prediction: &self.prediction,
             batch: self.batch / parts,
+            parts,
             noise: if self.stratified { StepNoise::Stratified } else { StepNoise::Drawn },
             mirror: self.mirror,
             expected: self.expected,
