@@ -19,6 +19,7 @@ mod session_note;
 mod spec;
 mod step;
 mod stepper;
+mod together;
 mod trained;
 mod trainer;
 mod training;

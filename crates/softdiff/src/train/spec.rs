@@ -14,6 +14,7 @@ use crate::sampler::{Sampler, Sampling};
 use softdiff_engine::Params;
 use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
+use softdiff_engine::ranks::Ranks;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -69,6 +70,8 @@ pub struct RunSpec<'a> {
     pub best_by: Option<String>,
     /// Images from fixed noise now and then.
     pub preview: Option<Preview>,
+    /// The processes that train together, each a part of every batch.
+    pub ranks: Ranks,
 }
 
 /// The run or model whose weights a run begins with.
@@ -121,14 +124,26 @@ impl<'a> RunSpec<'a> {
             retention: Retention::default(),
             best_by: None,
             preview: None,
+            ranks: Ranks::default(),
+        }
+    }
+
+    /// Parts of a batch: at least one for each rank.
+    pub fn parts(&self) -> usize {
+        match self.accumulate.max(1) {
+            1 => self.ranks.size(),
+            parts => parts,
         }
     }
 
     /// The training step as a graph, for the images of one part of a batch.
     pub fn step(&self) -> Result<SoftStep, TrainError> {
-        let parts = self.accumulate.max(1);
+        let (parts, ranks) = (self.parts(), self.ranks.size());
         if !self.batch.is_multiple_of(parts) {
             return Err(TrainError::Parts { batch: self.batch, parts });
+        }
+        if !parts.is_multiple_of(ranks) {
+            return Err(TrainError::Ranks { parts, ranks });
         }
         let images = Shape::new(self.dataset.height(), self.dataset.width(), self.dataset.channels());
         let wrong =

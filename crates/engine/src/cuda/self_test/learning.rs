@@ -5,6 +5,7 @@ use crate::cuda::Session;
 use crate::device::{Device, Learner, LearnerSpec, LossOutputs};
 use crate::op::{Mask, NormOptions, Window};
 use crate::optim::{Adam, AdamConfig};
+use crate::ranks::Ranks;
 use crate::{Graph, Init, Params, Precision, Result, Storage};
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ fn learner(
     });
     let objective = LossOutputs { loss, losses, times: t, gradients: &gradients };
     let (precision, seed, accumulate) = (Precision::Bf16, 7, parts);
-    let spec = LearnerSpec { graph: &g, objective, params, adam, precision, seed, accumulate };
+    let spec = LearnerSpec { graph: &g, objective, params, adam, precision, seed, accumulate, ranks: Ranks::default() };
     Learner::new(&Device::Cuda(session.clone()), spec)
 }
 
