@@ -1,7 +1,9 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
+mod together;
 mod watcher;
 
+use together::ReduceChoice;
 pub use watcher::Terminal;
 
 use super::device::DeviceFlag;
@@ -15,6 +17,7 @@ use softdiff::engine::Device;
 use softdiff::engine::memory::Size;
 use softdiff::model::CheckpointChoice;
 use softdiff::quote::one_line;
+use softdiff::ranks::Launch;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
 use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training, TrainingMemory};
@@ -35,7 +38,10 @@ Example: another objective; here IHDM's, whose network is sampled by ihdm
 Example: times drawn one in each part of a batch, and a tenth of the clean loss mixed in
   softdiff train quickstart --out runs/options --set train.stratified=true --set objective.mixture=0.1
 
-Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved.";
+Example: four processes that share every batch, on CPUs; the weights are those of any other number
+  mpirun -n 4 softdiff train quickstart --out runs/together --device cpu
+
+Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved; 75 also where another rank is lost.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.
 #[derive(Args)]
@@ -55,6 +61,10 @@ pub struct Train {
     checkpoint: Option<CheckpointChoice>,
     #[command(flatten)]
     device: DeviceFlag,
+    /// Under mpirun or srun: how the gradients of the ranks are added. exact: in a fixed order, so that their number changes no
+    /// bit; fast: by MPI's own sum.
+    #[arg(long, value_enum, default_value_t)]
+    reduce: ReduceChoice,
     /// Say what would be done; write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -62,22 +72,34 @@ pub struct Train {
 
 impl Train {
     pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
-        let folder = RunFolder::new(&self.out);
-        let recipe = match &self.recipe {
-            Some(name) => Recipe::open(name, &self.set)?,
-            None if folder.config().is_file() => Recipe::saved(&folder.config(), &self.set)?,
-            None => {
-                let failure = Failure::new(format!("{} is no run to continue", self.out.display()));
-                return Err(failure.hint("name a recipe: softdiff recipe list shows the built-in ones"));
-            }
-        };
         if self.dry_run {
             // A device that is not there is no reason to say nothing.
             let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
-            return dry_run(&recipe, device.as_ref(), json);
+            return dry_run(&self.recipe()?, device.as_ref(), json);
         }
-        let device = self.device.open()?;
+        if let Some(launch) = Launch::from_env() {
+            return self.run_together(launch, json, stop);
+        }
+        let (recipe, device) = (self.recipe()?, self.device.open()?);
         let finished = perform(recipe, &self.out, self.checkpoint.unwrap_or_default(), &device, stop, json)?;
+        self.say_done(&finished, json);
+        Ok(())
+    }
+
+    /// The recipe that is named, or that of the run.
+    fn recipe(&self) -> Result<Recipe, Failure> {
+        let folder = RunFolder::new(&self.out);
+        match &self.recipe {
+            Some(name) => Ok(Recipe::open(name, &self.set)?),
+            None if folder.config().is_file() => Ok(Recipe::saved(&folder.config(), &self.set)?),
+            None => {
+                let failure = Failure::new(format!("{} is no run to continue", self.out.display()));
+                Err(failure.hint("name a recipe: softdiff recipe list shows the built-in ones"))
+            }
+        }
+    }
+
+    fn say_done(&self, finished: &Finished, json: bool) {
         let run = self.out.display().to_string();
         if json {
             let facts = json!({
@@ -89,7 +111,6 @@ impl Train {
             eprintln!("{run}: {} steps, trained for {:.0} s", finished.step, finished.seconds);
             eprintln!("next: softdiff sample {run}");
         }
-        Ok(())
     }
 }
 

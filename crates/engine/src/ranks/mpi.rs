@@ -174,7 +174,9 @@ impl MpiRank {
             functions.check("MPI_Comm_rank", (functions.comm_rank)(handles.world, &raw mut rank))?;
             functions.check("MPI_Comm_size", (functions.comm_size)(handles.world, &raw mut size))?;
         }
-        let version = format!("{version} ({})", library.name);
+        // Without what it was built with.
+        let short = version.split(',').next().unwrap_or_default();
+        let version = format!("{} ({})", short.split_whitespace().collect::<Vec<_>>().join(" "), library.name);
         Ok(MpiRank { rank: rank as usize, size: size as usize, version, handles, functions: Mutex::new(functions) })
     }
 

@@ -110,7 +110,7 @@ impl From<ScoreError> for TrainError {
 impl Hint for TrainError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            TrainError::Parts { .. } => "choose train.accumulate to divide train.batch".into(),
+            TrainError::Parts { .. } => "choose train.accumulate, or the number of ranks, to divide train.batch".into(),
             TrainError::Ranks { ranks, .. } => {
                 format!("choose train.accumulate as a multiple of {ranks}, or another number of ranks").into()
             }

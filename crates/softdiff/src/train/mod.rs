@@ -4,6 +4,7 @@
 //! a [`RunSpec`] (every number that decides the result), this a [`SoftStep`] (the graph of one step) and a [`Stepper`]
 //! (that graph on a device with its images), which [`train`] runs to the last step.
 
+mod borrowed;
 mod error;
 mod from;
 mod live_sampler;

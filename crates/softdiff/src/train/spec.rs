@@ -1,5 +1,6 @@
 //! What a training run is determined by, and where it is kept.
 
+use super::together::require_shares;
 use super::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Identity, Retention, TrainingState};
 use crate::corruption::Shape;
@@ -138,13 +139,8 @@ impl<'a> RunSpec<'a> {
 
     /// The training step as a graph, for the images of one part of a batch.
     pub fn step(&self) -> Result<SoftStep, TrainError> {
-        let (parts, ranks) = (self.parts(), self.ranks.size());
-        if !self.batch.is_multiple_of(parts) {
-            return Err(TrainError::Parts { batch: self.batch, parts });
-        }
-        if !parts.is_multiple_of(ranks) {
-            return Err(TrainError::Ranks { parts, ranks });
-        }
+        let parts = self.parts();
+        require_shares(self.batch, parts, self.ranks.size())?;
         let images = Shape::new(self.dataset.height(), self.dataset.width(), self.dataset.channels());
         let wrong =
             [self.network.shape(), Some(self.path.shape())].into_iter().flatten().find(|shape| *shape != images);

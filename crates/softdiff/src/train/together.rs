@@ -6,6 +6,17 @@ use crate::run::StopSignal;
 use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Error, Params};
 
+/// Refuses a batch that cannot be cut into so many parts, or parts that cannot be divided among the ranks; with one part, each
+/// rank has one.
+pub(super) fn require_shares(batch: usize, parts: usize, ranks: usize) -> Result<(), TrainError> {
+    let parts = if parts == 1 { ranks } else { parts };
+    match () {
+        () if !batch.is_multiple_of(parts) => Err(TrainError::Parts { batch, parts }),
+        () if !parts.is_multiple_of(ranks) => Err(TrainError::Ranks { parts, ranks }),
+        () => Ok(()),
+    }
+}
+
 /// Rank 0's state on every rank.
 pub(super) fn share_state(ranks: &Ranks, mut state: TrainingState) -> Result<TrainingState, TrainError> {
     if ranks.others().is_none() {
