@@ -12,6 +12,7 @@ mod eval;
 mod export;
 mod images;
 mod import;
+mod part;
 mod quickstart;
 mod recipe;
 mod report;
