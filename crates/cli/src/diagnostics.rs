@@ -2,8 +2,10 @@
 
 use crate::output::coloured_note;
 use serde_json::{Value, json};
+use softdiff::engine::Error as EngineError;
 use softdiff::hint::{causes, explain};
 use softdiff::quote::shown;
+use softdiff::ranks::RankError;
 use softdiff::recipe::RecipeError;
 use softdiff::run::Stopped;
 use std::error::Error;
@@ -19,6 +21,7 @@ pub struct Failure {
     error: Box<dyn Error + Send + Sync>,
     hint: Option<String>,
     kind: FailureKind,
+    is_silent: bool,
     /// What was done all the same, for `--json`.
     facts: serde_json::Map<String, Value>,
 }
@@ -30,6 +33,8 @@ enum FailureKind {
     Failed,
     /// `error:`, 2. The message brings its places and hints.
     Recipe,
+    /// `error:`, 75: another process is lost, and running the same command again continues.
+    LostRank,
     /// The message says it all: the code of the signal.
     Stopped { code: u8 },
 }
@@ -40,10 +45,11 @@ impl Failure {
         let error = error.into();
         let kind = |cause: &(dyn Error + 'static)| match cause.downcast_ref::<Stopped>() {
             Some(stopped) => Some(FailureKind::Stopped { code: stopped.signal.exit_code() }),
+            None if is_lost_rank(cause) => Some(FailureKind::LostRank),
             None => cause.is::<RecipeError>().then_some(FailureKind::Recipe),
         };
         let kind = causes(error.as_ref()).filter_map(kind).last().unwrap_or(FailureKind::Failed);
-        Failure { error, hint: None, kind, facts: serde_json::Map::new() }
+        Failure { error, hint: None, kind, is_silent: false, facts: serde_json::Map::new() }
     }
 
     /// The same failure as that of one of several things, whose name leads the message unless it is there already.
@@ -59,6 +65,21 @@ impl Failure {
         self
     }
 
+    /// Whether a signal ended the work in good order.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.kind, FailureKind::Stopped { .. })
+    }
+
+    /// Whether the error or one of its causes is such.
+    pub fn has_cause(&self, such: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
+        causes(self.error.as_ref()).any(such)
+    }
+
+    /// The same failure, of which nothing but the exit code is shown: another process says it.
+    pub fn silent(self) -> Self {
+        Failure { is_silent: true, ..self }
+    }
+
     /// The remedy, shown on its own `hint:` line.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -68,6 +89,9 @@ impl Failure {
     /// Prints `error:`, each `cause:` and `hint:` to standard error, with `json` the same as an object on standard output,
     /// and gives the exit code.
     pub fn report(&self, json: bool) -> u8 {
+        if self.is_silent {
+            return self.code();
+        }
         let (problem, remedy) = self.explain();
         let (problem, remedy) = (shown(&problem), remedy.map(|remedy| shown(&remedy)));
         // An error that only passes another one on has its message.
@@ -83,7 +107,7 @@ impl Failure {
             println!("{facts}");
         }
         match self.kind {
-            FailureKind::Failed => eprintln!("error: {problem}"),
+            FailureKind::Failed | FailureKind::LostRank => eprintln!("error: {problem}"),
             FailureKind::Recipe => coloured_note(&format!("error: {}\n", self.coloured(problem))),
             FailureKind::Stopped { .. } => eprintln!("{problem}"),
         }
@@ -122,9 +146,16 @@ impl Failure {
         match self.kind {
             FailureKind::Failed => 1,
             FailureKind::Recipe => 2,
+            FailureKind::LostRank => 75,
             FailureKind::Stopped { code } => code,
         }
     }
+}
+
+/// Whether an error says that another rank of a training is lost.
+pub fn is_lost_rank(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(RankError::Lost(_)))
+        || matches!(error.downcast_ref(), Some(EngineError::Rank { .. }))
 }
 
 /// The report of a process that a signal ends in the midst of its work. `continues` says whether the same command goes on from

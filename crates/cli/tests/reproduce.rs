@@ -156,3 +156,25 @@ fn schedules_need_no_training_and_pictures_of_an_experiment_are_drawn() {
         softdiff::image::decode(&bytes).unwrap();
     }
 }
+
+#[test]
+fn models_that_several_jobs_train_are_measured_as_those_of_one() {
+    let scratch = Scratch::new("reproduce-parts");
+    let (whole, parts) = (scratch.path("whole"), scratch.path("parts"));
+    let flags = ["--images", "16", "--samples", "4", "--metric", "sliced-wasserstein"];
+    let expected = reproduce("loss-ablation", &whole, &flags);
+    let first = done(&[&tiny("loss-ablation", &parts, &flags)[..], &["--only=2/2", "--json"]].concat());
+    assert_eq!(first.trim(), r#"{"only":"2/2"}"#);
+    assert!(!std::path::Path::new(&format!("{parts}/loss-ablation/soft/config.toml")).exists());
+    let mut task = support::command(&tiny("loss-ablation", &parts, &flags));
+    task.envs([("SLURM_ARRAY_TASK_ID", "1"), ("SLURM_ARRAY_TASK_COUNT", "2"), ("SLURM_ARRAY_TASK_MIN", "1")]);
+    assert!(task.output().unwrap().status.success());
+    let found = reproduce("loss-ablation", &parts, &flags);
+    let values = |results: &Value| {
+        let rows = results["rows"].as_array().unwrap();
+        rows.iter().map(|row| (row["variant"].clone(), row["value"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&found), values(&expected));
+    let failed = softdiff(&["reproduce", "loss-ablation", "--minutes=1", "--only=1/2", "--out", &parts]);
+    assert!(text(&failed.stderr).contains("hint: give --images N or --budget paper"), "{}", text(&failed.stderr));
+}

@@ -303,3 +303,33 @@ fn weights_for_pytorch_are_imported_again_and_say_what_they_are_conditioned_on()
         softdiff(&["export", &tiny_run(&scratch), "--format", "score-sde", "--out", &scratch.path("tiny.pth")]);
     assert!(text(&failed.stderr).contains("score_sde has no network like this"), "{}", text(&failed.stderr));
 }
+
+#[test]
+fn the_images_of_several_jobs_are_the_files_of_one() {
+    let scratch = Scratch::new("sample-parts");
+    let run = tiny_run(&scratch);
+    let (whole, parts) = (scratch.path("whole"), scratch.path("parts"));
+    let arguments = |out: &str, more: &[&str]| -> Vec<String> {
+        let all = [&["sample", &run, "--seeds=0..5,9", "--device=cpu", "--out", out], more].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    let make = |out: &str, more: &[&str]| {
+        let all = arguments(out, more);
+        done(&all.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    make(&whole, &[]);
+    for part in ["--only=3/4", "--only=1/4", "--only=2/4", "--only=4/4"] {
+        make(&parts, &[part]);
+    }
+    let files = |folder: &str| {
+        let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+            .into_iter()
+            .map(|name| (name.clone(), bytes(std::path::Path::new(folder).join(&name))))
+            .collect::<Vec<_>>()
+    };
+    assert!(files(&whole).len() >= 6 && files(&whole) == files(&parts));
+    let failed = softdiff(&["sample", &run, "--seeds=0..2", "--only=1/3", "--device=cpu", "--out", &parts]);
+    assert!(text(&failed.stderr).contains("hint: divide them into 2 parts or fewer"), "{}", text(&failed.stderr));
+}

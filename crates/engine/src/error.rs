@@ -111,6 +111,14 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// Another rank of a run was lost, or differs.
+    #[error("{} {problem}", rank.map_or("another rank".into(), |rank| format!("rank {rank}")))]
+    Rank {
+        /// Which one, where it is known.
+        rank: Option<usize>,
+        /// What happened to it.
+        problem: String,
+    },
     /// A plan does not fit the GPU.
     #[error(
         "{planned:.2} GiB are planned for activations beside the weights, and {free:.2} of {total:.2} GiB are free on {device}"

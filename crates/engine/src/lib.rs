@@ -25,6 +25,7 @@ mod params;
 pub mod pixels;
 mod plan;
 mod precision;
+pub mod ranks;
 pub mod regular_file;
 pub mod rng;
 mod scalar;

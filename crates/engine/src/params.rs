@@ -71,6 +71,11 @@ impl<T: Scalar> Params<T> {
         &self.values[index]
     }
 
+    /// Values of the parameter number `index`, to change in place.
+    pub fn value_mut(&mut self, index: usize) -> &mut [T] {
+        &mut self.values[index]
+    }
+
     /// Values of the trainable parameters, in order, to change in place.
     pub fn trainable_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
         self.specs.iter().zip(&mut self.values).filter(|(s, _)| s.trainable).map(|(_, v)| v.as_mut_slice())

@@ -36,6 +36,23 @@ pub struct Stream {
     pub step: u32,
 }
 
+/// Which random numbers a run of a graph draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Draw {
+    /// The training or sampling step.
+    pub step: u32,
+    /// Which of the equal parts of the step's batch the run computes. Random tensors have the batch as their first axis, and each
+    /// part has its own elements of the whole batch's: so the parts draw what one run of the whole batch does.
+    pub part: u32,
+}
+
+impl From<u32> for Draw {
+    /// A whole batch.
+    fn from(step: u32) -> Draw {
+        Draw { step, part: 0 }
+    }
+}
+
 impl Stream {
     /// Four random words: block `block` of the stream.
     #[inline(always)]

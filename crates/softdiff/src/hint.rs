@@ -15,6 +15,7 @@ use crate::noise::NoiseError;
 use crate::objective::{ObjectiveError, WienerError};
 use crate::path::PathError;
 use crate::prior::PriorError;
+use crate::ranks::RankError;
 use crate::recipe::{BuildError, RecipeError};
 use crate::restore::RestoreError;
 use crate::run::{Diverged, RunError, Stopped};
@@ -72,6 +73,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         PathError,
         PrepareError,
         PriorError,
+        RankError,
         ReadError,
         RestoreError,
         RunError,

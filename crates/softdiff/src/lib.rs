@@ -73,6 +73,7 @@ pub mod import;
 pub mod inception;
 pub mod metrics;
 pub mod model;
+pub mod ranks;
 pub mod recipe;
 pub mod report;
 pub mod restore;

@@ -183,8 +183,16 @@ fn a_network_with_a_mask_channel_sees_the_mask_of_the_time_in_training_and_in_sa
 
     let table = PathTable::new(&path, TABLE_ROWS).unwrap();
     let (objective, noise) = (&Objective::PAPER, StepNoise::Inputs);
-    let setting =
-        StepSpec { path: &table, objective, prediction: &prediction, batch: 1, noise, mirror: false, expected: None };
+    let setting = StepSpec {
+        path: &table,
+        objective,
+        prediction: &prediction,
+        batch: 1,
+        parts: 1,
+        noise,
+        mirror: false,
+        expected: None,
+    };
     let step = SoftStep::new(&config, &setting, false, false).unwrap();
     let mut run = CpuExecutor::<f32>::new(Plan::new(&step.graph, &[step.loss]).unwrap());
     let single = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();

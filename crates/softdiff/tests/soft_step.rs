@@ -25,7 +25,7 @@ fn blur(config: &UNetConfig, largest: f64, rows: usize) -> PathTable {
 /// The paper's step.
 fn soft_step(config: &UNetConfig, path: &PathTable, batch: usize, noise: StepNoise, recompute: bool) -> SoftStep {
     let (objective, prediction) = (&Objective::PAPER, &Prediction::PAPER);
-    let spec = StepSpec { path, objective, prediction, batch, noise, mirror: true, expected: None };
+    let spec = StepSpec { path, objective, prediction, batch, parts: 1, noise, mirror: true, expected: None };
     SoftStep::new(config, &spec, noise != StepNoise::Inputs, recompute).unwrap()
 }
 

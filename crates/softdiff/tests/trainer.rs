@@ -9,6 +9,7 @@ use softdiff::corruption::{HeatDissipation, Shape};
 use softdiff::curve::Interpolation;
 use softdiff::data::{Dataset, LoadOptions, Source, Transform};
 use softdiff::engine::Precision;
+use softdiff::engine::device::Record;
 use softdiff::engine::optim::AdamConfig;
 use softdiff::engine::{Device, Graph, Init, Params, Var};
 use softdiff::hint::Hint;
@@ -275,6 +276,35 @@ fn an_average_made_after_training_is_the_one_that_would_have_been_tracked() {
     assert!(worst < 1e-5, "{worst}");
     let error = average(100).0.unwrap_err();
     assert!(error.hint().unwrap().contains("keep more checkpoints (checkpoint.keep_every)"), "{error}");
+}
+
+#[test]
+fn the_parts_of_a_batch_learn_what_the_whole_does() {
+    let (dataset, prior) = (dataset(), Prior::noise(&path()).unwrap());
+    for stratified in [false, true] {
+        let after = |accumulate| {
+            let spec = RunSpec { accumulate, stratified, steps: 6, preview: None, ..spec(&dataset, &prior) };
+            let step = spec.step().unwrap();
+            let TrainingState { params, adam, .. } = spec.new_state(&step);
+            let mut stepper = Stepper::new(&spec, &step, (params, adam), &Device::Cpu, ImageFeed::Dataset).unwrap();
+            (0..spec.steps).for_each(|step| stepper.run(step).unwrap());
+            (stepper.wait().unwrap(), stepper.learner().state().unwrap().0)
+        };
+        let (whole, mut weights) = after(1);
+        for parts in [2, 4, 8] {
+            let (records, mut found) = after(parts);
+            let close = |a: f64, b: f64| (a - b).abs() <= 1e-5 * b.abs();
+            for (step, (found, whole)) in records.iter().zip(&whole).enumerate() {
+                assert!(close(found.loss, whole.loss), "{parts} parts, step {step}: {} {}", found.loss, whole.loss);
+                let times = |record: &Record| record.samples.iter().map(|(t, _)| *t).collect::<Vec<_>>();
+                assert_eq!(times(found), times(whole), "{parts} parts, step {step}");
+            }
+            for (found, whole) in found.trainable_mut().zip(weights.trainable_mut()) {
+                let worst = found.iter().zip(whole.iter()).fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
+                assert!(worst < 2e-5, "{parts} parts: weights differ by {worst}");
+            }
+        }
+    }
 }
 
 #[test]

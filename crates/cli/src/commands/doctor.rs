@@ -1,16 +1,22 @@
 //! `softdiff doctor`: what this machine has, and whether it computes right.
 
+mod ranks;
+
 use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::{Value, json};
 use softdiff::engine::cpu::isa;
 use softdiff::engine::cuda::{self, Session};
+use softdiff::run::StopRequest;
 
 const EXAMPLE: &str = "\
 Example: see what was found, then compare every operation on the GPU with the CPU.
   softdiff doctor
-  softdiff doctor --self-test";
+  softdiff doctor --self-test
+
+Example: whether several processes can train together, and how fast they exchange gradients.
+  mpirun -n 2 softdiff doctor --ranks";
 
 /// Show what was found on this machine, which versions, and what is missing.
 #[derive(Args)]
@@ -21,10 +27,16 @@ pub struct Doctor {
     /// Compare every operation and its gradients on the GPU with the CPU.
     #[arg(long)]
     self_test: bool,
+    /// Under mpirun or srun: show the hosts and the MPI library, and time the sums that training needs.
+    #[arg(long, conflicts_with = "self_test")]
+    ranks: bool,
 }
 
 impl Doctor {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
+        if self.ranks {
+            return ranks::check(json, stop);
+        }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let mut facts = json!({
             "version": env!("CARGO_PKG_VERSION"),

@@ -12,6 +12,7 @@ mod eval;
 mod export;
 mod images;
 mod import;
+mod part;
 mod quickstart;
 mod recipe;
 mod report;
@@ -61,7 +62,7 @@ impl CliCommand {
             CliCommand::Completions(completions) => completions.run(json),
             CliCommand::Corrupt(arguments) => corrupt::run(arguments, json),
             CliCommand::Data(data) => data.run(json),
-            CliCommand::Doctor(doctor) => doctor.run(json),
+            CliCommand::Doctor(doctor) => doctor.run(json, stop),
             CliCommand::Eval(eval) => eval.run(json),
             CliCommand::Export(export) => export.run(json),
             CliCommand::Import(import) => import.run(json),

@@ -6,6 +6,7 @@ mod page;
 mod table;
 
 use super::device::DeviceFlag;
+use super::part::Part;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Tasks;
 use clap::{Args, ValueEnum};
@@ -29,6 +30,10 @@ Example: mean and standard deviation over three sets of seeds
 
 Example: the schedules of two data sets, side by side
   softdiff reproduce schedules --recipe cifar10-small --data cifar10 --data my-images.zip
+
+Example: the models trained by four jobs, then measured by one
+  softdiff reproduce results --images 2M --only 1/4     # to 4/4, or in a Slurm array of four tasks
+  softdiff reproduce results --images 2M
 
 All models of an experiment have the same network, data, seed and number of steps. Stopped half-way, the same command
 goes on where it was. Numbers of small budgets show which is better, not how good it can be.";
@@ -66,6 +71,10 @@ pub struct Reproduce {
     /// Sets of sampling seeds behind each number: its mean and standard deviation over them, and the least, are reported.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
+    /// Only train one of several equal parts of the models, for jobs that train the others: 1/4 to 4/4; without it, the same command
+    /// then measures all [default: the task of a Slurm array, where it is one].
+    #[arg(long, value_name = "I/N")]
+    only: Option<Part>,
     /// What is measured [default: fid with a network, else sliced-wasserstein].
     #[arg(long, value_enum)]
     metric: Option<DistanceName>,
@@ -93,6 +102,11 @@ impl Reproduce {
         }
         let experiment = Experiment::find(&self.name)?;
         let budget = Budget::new(self.minutes, self.images, self.budget.is_some())?;
+        let only = self.only.or_else(Part::of_slurm_array);
+        if let (Some(part), Budget::Minutes(_)) = (only, &budget) {
+            let failure = Failure::new(format!("part {part} would measure another pace than the other parts"));
+            return Err(failure.hint("give --images N or --budget paper with --only and in a Slurm array"));
+        }
         let models = experiment.plan(self.recipe.as_deref(), &self.data, &self.set, &budget)?;
         // Before hours of training, not after.
         let network = if experiment.trains() { self.network()? } else { None };
@@ -113,6 +127,15 @@ impl Reproduce {
             command: typed(),
             progress: &|task, unit, done, total| tasks.update(task, unit, done, total),
         };
+        if let Some(part) = only {
+            runner.train_only(part.range(runner.models.len()), &mut host)?;
+            if json {
+                println!("{}", json!({ "only": part.to_string() }));
+            } else {
+                eprintln!("part {part} is trained; when all are, the same command without --only measures the models");
+            }
+            return Ok(());
+        }
         let results = runner.run(&mut host)?;
         let files = host.publish(&runner, &results)?;
         if json {

@@ -3,6 +3,7 @@
 use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
 use super::images::{self, LoadedImages};
+use super::part::Part;
 use super::seeds::Seeds;
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
@@ -34,6 +35,9 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
+Example: the same files by four jobs, of which this is the first
+  softdiff sample runs/first --seeds 0..1000 --out images/ --only 1/4
+
 Example: steps that end at every knot of the schedule; an average of another width, made from the checkpoints kept
   softdiff sample runs/first --steps 64 --set sample.grid=knots --out knots.png
   softdiff sample runs/first --weights posthoc-0.1 --out wide.png
@@ -56,6 +60,9 @@ pub struct Sample {
     /// Which images: 7, 0..64, 10..=19, or a list of these.
     #[arg(long, default_value = "0..64")]
     seeds: Seeds,
+    /// Only one of several equal parts of the seeds, for jobs that make the others: 1/8 to 8/8. The images are those of one job.
+    #[arg(long, value_name = "I/N")]
+    only: Option<Part>,
     /// The sampler, if not the recipe's.
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
@@ -123,7 +130,11 @@ impl Sample {
             set.push(format!("begin at {} with {}", self.begin_at, pictures.source));
         }
         let device = self.device.open()?;
-        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, self.seeds.0.len());
+        let seeds = match self.only {
+            Some(part) => part.of(&self.seeds.0, "seeds")?,
+            None => &self.seeds.0,
+        };
+        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, seeds.len());
         let precision = model.recipe.train.precision;
         let generation = model.generation(sampler.as_ref(), &sampling, batch);
         let made = Made {
@@ -144,15 +155,15 @@ impl Sample {
             made,
             progress: Progress::new("sampling", "images"),
             done: 0,
-            total: self.seeds.0.len(),
+            total: seeds.len(),
             time: Duration::ZERO,
         };
-        write_images(&self.out, model.path.shape(), &self.seeds.0, batch, &mut making)?;
+        write_images(&self.out, model.path.shape(), seeds, batch, &mut making)?;
         let (made, seconds) = (making.made(), making.time.as_secs_f64());
         drop(making);
         let mut written = vec![self.out.display().to_string()];
         if self.means.is_some() || self.film.is_some() {
-            let watched = model.watch_sampling(&device, sampler.as_ref(), &sampling, &self.seeds.0, precision)?;
+            let watched = model.watch_sampling(&device, sampler.as_ref(), &sampling, seeds, precision)?;
             if let Some(file) = &self.means {
                 save(file, &watched.means().to_png())?;
                 written.push(file.display().to_string());
@@ -163,7 +174,7 @@ impl Sample {
                 written.push(file.display().to_string());
             }
         }
-        report(&model, &made, &device, self.seeds.0.len(), seconds, &written, json);
+        report(&model, &made, &device, seeds.len(), seconds, &written, json);
         Ok(())
     }
 }

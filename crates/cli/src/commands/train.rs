@@ -1,8 +1,10 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
 mod estimate;
+mod together;
 mod watcher;
 
+use together::ReduceChoice;
 pub use watcher::Terminal;
 
 use estimate::duration;
@@ -19,6 +21,7 @@ use softdiff::engine::Device;
 use softdiff::history::LiveEventFile;
 use softdiff::model::CheckpointChoice;
 use softdiff::quote::one_line;
+use softdiff::ranks::Launch;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
 use softdiff::train::{
@@ -46,7 +49,10 @@ Example: another objective; here IHDM's, whose network is sampled by ihdm
 Example: times drawn one in each part of a batch, and a tenth of the clean loss mixed in
   softdiff train quickstart --out runs/options --set train.stratified=true --set objective.mixture=0.1
 
-Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved.";
+Example: four processes that share every batch, on CPUs; the weights are those of any other number
+  mpirun -n 4 softdiff train quickstart --out runs/together --device cpu
+
+Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved; 75 also where another rank is lost.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.
 #[derive(Args)]
@@ -69,6 +75,10 @@ pub struct Train {
     tensorboard: Option<Option<PathBuf>>,
     #[command(flatten)]
     device: DeviceFlag,
+    /// Under mpirun or srun: how the gradients of the ranks are added. exact: in a fixed order, so that their number changes no
+    /// bit; fast: by MPI's own sum.
+    #[arg(long, value_enum, default_value_t)]
+    reduce: ReduceChoice,
     /// Say what would be done; write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -76,23 +86,35 @@ pub struct Train {
 
 impl Train {
     pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
-        let folder = RunFolder::new(&self.out);
-        let recipe = match &self.recipe {
-            Some(name) => Recipe::open(name, &self.set)?,
-            None if folder.config().is_file() => Recipe::saved(&folder.config(), &self.set)?,
-            None => {
-                let failure = Failure::new(format!("{} is no run to continue", self.out.display()));
-                return Err(failure.hint("name a recipe: softdiff recipe list shows the built-in ones"));
-            }
-        };
         if self.dry_run {
             // A device that is not there is no reason to say nothing.
             let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
-            return dry_run(recipe, device.as_ref(), json);
+            return dry_run(self.recipe()?, device.as_ref(), json);
         }
-        let device = self.device.open()?;
-        let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file(&folder)?);
+        if let Some(launch) = Launch::from_env() {
+            return self.run_together(launch, json, stop);
+        }
+        let (recipe, device) = (self.recipe()?, self.device.open()?);
+        let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file()?);
         let finished = perform_on(&mut terminal, recipe, &self.out, self.checkpoint.unwrap_or_default(), &device)?;
+        self.say_done(&finished, json);
+        Ok(())
+    }
+
+    /// The recipe that is named, or that of the run.
+    fn recipe(&self) -> Result<Recipe, Failure> {
+        let folder = RunFolder::new(&self.out);
+        match &self.recipe {
+            Some(name) => Ok(Recipe::open(name, &self.set)?),
+            None if folder.config().is_file() => Ok(Recipe::saved(&folder.config(), &self.set)?),
+            None => {
+                let failure = Failure::new(format!("{} is no run to continue", self.out.display()));
+                Err(failure.hint("name a recipe: softdiff recipe list shows the built-in ones"))
+            }
+        }
+    }
+
+    fn say_done(&self, finished: &Finished, json: bool) {
         let run = self.out.display().to_string();
         if json {
             let facts = json!({
@@ -104,13 +126,11 @@ impl Train {
             eprintln!("{run}: {} steps, trained for {:.0} s", finished.step, finished.seconds);
             eprintln!("next: softdiff sample {run}");
         }
-        Ok(())
     }
-}
 
-impl Train {
     /// The copy of the events for TensorBoard, where one is wanted.
-    fn live_event_file(&self, run: &RunFolder) -> Result<Option<LiveEventFile>, Failure> {
+    fn live_event_file(&self) -> Result<Option<LiveEventFile>, Failure> {
+        let run = RunFolder::new(&self.out);
         let Some(folder) = &self.tensorboard else { return Ok(None) };
         let folder = match folder {
             Some(folder) => {
@@ -119,7 +139,7 @@ impl Train {
             }
             None => run.root().join("tensorboard"),
         };
-        Ok(Some(LiveEventFile::new(run, &folder)))
+        Ok(Some(LiveEventFile::new(&run, &folder)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::op::Call;
+use crate::rng::Draw;
 use crate::{Params, Place, Plan, Scalar, TensorShape, Var};
 use std::time::{Duration, Instant};
 
@@ -100,14 +101,14 @@ impl<T: Scalar> CpuExecutor<T> {
     }
 
     /// Runs every operation once.
-    pub fn run(&mut self, params: &Params<T>, seed: u64, step: u32) -> Result<()> {
-        self.run_each(params, seed, step, |_, run| run())
+    pub fn run(&mut self, params: &Params<T>, seed: u64, draw: impl Into<Draw>) -> Result<()> {
+        self.run_each(params, seed, draw.into(), |_, run| run())
     }
 
     /// Runs every operation once and times each.
     pub fn run_timed(&mut self, params: &Params<T>, seed: u64, step: u32) -> Result<Vec<NodeTime>> {
         let mut times = vec![Duration::ZERO; self.plan.steps().len()];
-        self.run_each(params, seed, step, |index, run| {
+        self.run_each(params, seed, step.into(), |index, run| {
             let start = Instant::now();
             run();
             times[index] = start.elapsed();
@@ -126,7 +127,7 @@ impl<T: Scalar> CpuExecutor<T> {
         &mut self,
         params: &Params<T>,
         seed: u64,
-        step: u32,
+        draw: Draw,
         mut around: impl FnMut(usize, &mut dyn FnMut()),
     ) -> Result<()> {
         params.check_fits(self.plan.params())?;
@@ -166,7 +167,7 @@ impl<T: Scalar> CpuExecutor<T> {
                 output_shapes: &write_shapes,
                 scratch: write(node.scratch.0, node.scratch.1),
                 seed,
-                step,
+                draw,
             };
             around(index, &mut || node.op.run(&mut call));
         }

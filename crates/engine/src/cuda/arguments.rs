@@ -128,7 +128,7 @@ arguments! {
     DropoutArgs: 56 {
         out: Address, x: Address, threshold: u32, kept: f32, seed: u64, purpose: u32, step: Address, n: i64,
     }
-    RandomArgs: 48 { out: Address, normal: i32, seed: u64, purpose: u32, step: Address, n: i64 }
+    RandomArgs: 48 { out: Address, kind: i32, seed: u64, purpose: u32, step: Address, n: i64 }
     ConvEpilogueArgs: 56 {
         y: Address, bias: Address, residual: Address, scale: f32, relu: i32, n: i64, channels: i32, y_pitch: i32,
         residual_pitch: i32,
@@ -165,47 +165,47 @@ arguments! {
     }
 
     // group_norm.cu, group_norm_any.cu and group_norm_chunks.cu
-    GroupNormArgs: 112 {
+    GroupNormArgs: 120 {
         y: Address, mean: Address, inverse: Address, x: Address, gamma: Address, beta: Address, shift: Address,
         pixels: i32, channels: i32, slice: i32, per_group: i32, epsilon: f32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
-    GroupNormGradientArgs: 136 {
+    GroupNormGradientArgs: 144 {
         dx: Address, dgammas: Address, dbetas: Address, dshift: Address, inputs: [Address; 7],
         pixels: i32, channels: i32, slice: i32, per_group: i32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
-    GroupNormAnyArgs: 104 {
+    GroupNormAnyArgs: 112 {
         y: Address, mean: Address, inverse: Address, x: Address, gamma: Address, beta: Address, shift: Address,
         pixels: i32, channels: i32, per_group: i32, epsilon: f32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
-    GroupNormGradientAnyArgs: 136 {
+    GroupNormGradientAnyArgs: 144 {
         dx: Address, dgammas: Address, dbetas: Address, dshift: Address, inputs: [Address; 7],
         pixels: i32, channels: i32, per_group: i32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
     GroupNormSumsArgs: 40 { sums: Address, x: Address, shift: Address, pixels: i32, channels: i32, chunks: i32 }
-    GroupNormApplyArgs: 120 {
+    GroupNormApplyArgs: 128 {
         y: Address, mean: Address, inverse: Address, sums: Address, x: Address, gamma: Address, beta: Address,
         shift: Address, pixels: i32, channels: i32, chunks: i32, per_group: i32, epsilon: f32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
-    GroupNormGradientSumsArgs: 112 {
+    GroupNormGradientSumsArgs: 120 {
         sums: Address, inputs: [Address; 7], pixels: i32, channels: i32, chunks: i32, per_group: i32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
-    GroupNormGradientApplyArgs: 144 {
+    GroupNormGradientApplyArgs: 152 {
         dx: Address, dgammas: Address, dbetas: Address, dshift: Address, sums: Address, inputs: [Address; 7],
         pixels: i32, channels: i32, chunks: i32, per_group: i32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64,
     }
 
     // group_norm_one_pass.cu
-    GroupNormOnePassArgs: 128 {
+    GroupNormOnePassArgs: 136 {
         y: Address, mean: Address, inverse: Address, bits: Address, x: Address, gamma: Address, beta: Address,
         shift: Address, pixels: i32, channels: i32, slice: i32, per_group: i32, epsilon: f32, silu: i32,
-        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, pitch: i32,
+        threshold: u32, purpose: u32, kept: f32, seed: u64, step: Address, elements: i64, pitch: i32,
     }
     GroupNormOnePassGradientArgs: 176 {
         dx: Address, second: Address, split: i32, dshift: Address, partials: Address, sums: i32, inputs: [Address; 7],
@@ -251,15 +251,16 @@ arguments! {
     }
 
     // record.cu
-    RecordStepArgs: 56 {
-        ring: Address, step: Address, state: Address, loss: Address, losses: Address, times: Address, n: i32, rows: i32,
+    RecordStepArgs: 64 {
+        ring: Address, step: Address, state: Address, loss: Address, losses: Address, times: Address, n: i32, parts: i32,
+        updates: i32,
     }
     CarryArgs: 24 { to: Address, from: Address, n: i32 }
     GatherImagesArgs: 64 {
-        out: Address, images: Address, run: Address, batch: u32, count: u64, size: u32, seed: u64, purpose: u32,
-        half_bits: u32,
+        out: Address, images: Address, step: Address, batch: u32, parts: u32, count: u64, size: u32, seed: u64,
+        purpose: u32, half_bits: u32,
     }
-    TakeImagesArgs: 40 { out: Address, batches: Address, run: Address, batch: u32, runs: u32, size: u32 }
+    TakeImagesArgs: 40 { out: Address, batches: Address, step: Address, batch: u32, parts: u32, runs: u32, size: u32 }
 }
 
 /// Words of a row of a [`TableArgs`]: `Row` of kernels/common.cuh.

@@ -14,6 +14,7 @@ use super::session::{Libraries, Session};
 use super::streams;
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
+use crate::rng::Draw;
 use crate::{Graph, Place, Plan, Precision, Storage, Var};
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +28,10 @@ pub struct CudaExecutor {
     storages: Vec<(Var, Storage)>,
     arena: Buffer,
     inputs: Vec<Buffer>,
+    /// The numbers of the run: step, and part of its batch.
     step: Buffer,
+    /// Parts that a batch has.
+    parts: u64,
     /// Run before the planned steps.
     before: Vec<Command>,
     /// Streams their images from the host, if they do not fit the device.
@@ -98,7 +102,8 @@ impl CudaExecutor {
             .iter()
             .map(|c| device.upload(&to_bytes(&c.iter().map(|&v| v as f32).collect::<Vec<_>>())))
             .collect::<Result<_>>()?;
-        let step = device.alloc(4)?;
+        let step = device.alloc(8)?;
+        step.fill_word(0)?;
         let mut lowering = Lowering {
             device,
             kernels,
@@ -131,6 +136,7 @@ impl CudaExecutor {
             arena,
             inputs,
             step,
+            parts: 1,
             before: Vec::new(),
             shards: None,
             commands,
@@ -199,7 +205,17 @@ impl CudaExecutor {
         Ok(self.inputs[self.plan.find_input(name, values)?].address)
     }
 
-    /// The address of the step number.
+    /// From now on runs compute one of so many parts of a batch.
+    pub(super) fn divide(&mut self, parts: u64) {
+        self.parts = parts;
+    }
+
+    /// Parts that a batch has.
+    pub(super) fn parts(&self) -> u64 {
+        self.parts
+    }
+
+    /// The address of the run's numbers.
     pub(super) fn step_address(&self) -> Address {
         self.step.address
     }
@@ -223,12 +239,16 @@ impl CudaExecutor {
     ///
     /// The first run enqueues the commands one by one, which lets the libraries load what they need; the second
     /// captures them as a graph, and from then on a run is one launch.
-    pub fn run(&mut self, step: u32) -> Result<()> {
+    pub fn run(&mut self, draw: impl Into<Draw>) -> Result<()> {
+        let Draw { step, part } = draw.into();
         self.session.device.enter()?;
         if let Some(shards) = &mut self.shards {
-            shards.supply(u64::from(step))?;
+            shards.supply(u64::from(step) * self.parts + u64::from(part))?;
         }
-        self.step.fill_word(step)?;
+        self.step.set_word(0, step)?;
+        if self.parts > 1 {
+            self.step.set_word(1, part)?;
+        }
         if !self.warm {
             self.warm = true;
             return self.enqueue(0..self.commands.len(), false);

@@ -141,8 +141,9 @@ impl CudaExecutor {
         let arguments = GatherImagesArgs {
             out,
             images: kept.address,
-            run: self.step_address(),
+            step: self.step_address(),
             batch: batch as u32,
+            parts: self.parts() as u32,
             count: count as u64,
             size: order.image_size as u32,
             seed: order.seed,
@@ -164,8 +165,9 @@ impl CudaExecutor {
     pub(super) fn stream_by(&mut self, name: &str, images: &SharedBytes, order: &Shuffled, runs: u64) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
         let shards = Shards::new(self.device(), images, order, batch, runs)?;
-        let (batches, run, size) = (shards.there.address, self.step_address(), order.image_size as u32);
-        let arguments = TakeImagesArgs { out, batches, run, batch: batch as u32, runs: 2 * runs as u32, size };
+        let (batches, step, size) = (shards.there.address, self.step_address(), order.image_size as u32);
+        let (batch_size, parts, runs) = (batch as u32, self.parts() as u32, 2 * runs as u32);
+        let arguments = TakeImagesArgs { out, batches, step, batch: batch_size, parts, runs, size };
         let command = self.launch(KernelName::TakeImages, batch, &arguments)?;
         self.begin_with(command, Some(shards));
         Ok(())

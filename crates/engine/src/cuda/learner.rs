@@ -9,6 +9,7 @@ use super::params::{DeviceParams, from_bytes};
 use super::session::Session;
 use crate::device::{LearnerSpec, Record, TrainingStep};
 use crate::error::{Error, Result};
+use crate::rng::Draw;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Params, Plan, Var, optim};
@@ -45,6 +46,7 @@ impl CudaLearner {
     ) -> Result<CudaLearner> {
         let LearnerSpec { objective, params: host, adam: state, accumulate, .. } = spec;
         let parts = accumulate.max(1);
+        run.divide(parts);
         let waits = Accumulation { loss: Some(objective.loss), parts };
         let config = state.config.clone();
         let adam = DeviceAdam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
@@ -67,7 +69,8 @@ impl CudaLearner {
             losses: full(objective.losses)?,
             times: full(objective.times)?,
             n: int(samples),
-            rows: int((parts * UPDATES) as usize),
+            parts: int(parts as usize),
+            updates: int(UPDATES as usize),
         };
         let launch = run.launch(KernelName::RecordStep, 1, &arguments)?;
         run.append(vec![launch]);
@@ -96,7 +99,8 @@ impl TrainingStep for CudaLearner {
     fn run(&mut self, number: u64) -> Result<Vec<Record>> {
         let full = self.waiting.len() as u64 >= self.parts * (UPDATES - 1);
         let records = if full { self.wait()? } else { vec![] };
-        self.run.run(number as u32)?;
+        // The counter has 32 bits: random numbers repeat after 2^32 updates.
+        self.run.run(Draw { step: (number / self.parts) as u32, part: (number % self.parts) as u32 })?;
         self.waiting.push(number);
         Ok(records)
     }
@@ -111,7 +115,7 @@ impl TrainingStep for CudaLearner {
         let width = HEAD + 2 * self.samples;
         let config = self.adam.config();
         let rows = self.parts * UPDATES;
-        let row = |number: u64| &ring[(u64::from(number as u32) % rows) as usize * width..][..width];
+        let row = |number: u64| &ring[(number % rows) as usize * width..][..width];
         let whole = self.waiting.len() / self.parts as usize * self.parts as usize;
         let mut records = Vec::new();
         for runs in self.waiting.drain(..whole).collect::<Vec<_>>().chunks(self.parts as usize) {

@@ -19,7 +19,7 @@ use super::driver::{Address, Buffer, CudaDevice, CudaEvent, Launch};
 use super::kernels::{ElementType, KernelName, Kernels};
 use super::select::{Kernel, Selected};
 use crate::error::{Error, Result};
-use crate::op::{Op, RandomKind};
+use crate::op::Op;
 use crate::plan::Step;
 use crate::{Graph, Place, Plan, Precision, TensorShape, Var};
 pub(super) use attention::{OnChip, scratch as attention_scratch};
@@ -194,15 +194,15 @@ impl<'a> Lowering<'a> {
             Op::Concat(_) => self.concat(step, io),
             Op::SliceChannels(op) => self.slice(io, op.first, op.count, shapes[0].channels()),
             Op::Dropout(op) => {
-                let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(Some(op.mask));
+                let MaskArgs { threshold, purpose, kept, seed, step, .. } = self.mask(Some(op.mask), shapes[0]);
                 let arguments = DropoutArgs { out, x: ins[0], threshold, kept, seed, purpose, step, n: long(n) };
                 self.each(KernelName::Dropout { element, pack }, n.div_ceil(8), &arguments)
             }
             Op::Random(op) => {
-                let normal = i32::from(op.kind == RandomKind::Normal);
                 let (seed, purpose, step) = (self.seed, op.purpose, self.step);
-                let arguments = RandomArgs { out, normal, seed, purpose, step, n: long(n) };
-                self.each(KernelName::Random, n.div_ceil(4), &arguments)
+                let arguments = RandomArgs { out, kind: op.kind as i32, seed, purpose, step, n: long(n) };
+                // A part of a batch may begin within a block.
+                self.each(KernelName::Random, n.div_ceil(4) + 1, &arguments)
             }
             Op::Resample(op) => self.resample(op, io),
             Op::MaxPool(op) => {

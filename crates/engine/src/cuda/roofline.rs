@@ -21,7 +21,7 @@ impl Session {
         let mut libraries = self.lock();
         let (grid, block) = ([device.multiprocessors * 16, 1, 1], [256, 1, 1]);
         let (kernels, n) = (&mut libraries.kernels, long(2 * SIDE * SIDE));
-        let arguments = RandomArgs { out: to.address, normal: 1, seed: 0, purpose: 0, step: to.address, n };
+        let arguments = RandomArgs { out: to.address, kind: 0, seed: 0, purpose: 0, step: to.address, n };
         let random = kernels.launch(KernelName::Random, grid, block, &arguments)?;
         let kernel = KernelName::Cast { from: ElementType::F32, to: ElementType::Bf16, pack: 8 };
         let narrow = kernels.launch(kernel, grid, block, &CastArgs { out: from.address, x: to.address, n })?;

@@ -10,7 +10,7 @@ mod rgb_conv;
 
 use super::{CudaExecutor, DeviceParams, Session};
 use crate::op_cases::OP_CASES;
-use crate::rng::Stream;
+use crate::rng::{Draw, Stream};
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Precision, Result, Storage, TensorShape, Var, cpu};
@@ -162,17 +162,24 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     let uniform = g.random_uniform([999], 6)?;
     let one = g.constant([40, 33], vec![1.0; 40 * 33])?;
     let mask = g.dropout(one, 0.3, 7)?;
-    let outputs = [normal, uniform, mask];
+    let few = g.constant([3, 11], vec![1.0; 33])?;
+    let uneven = g.dropout(few, 0.3, 8)?;
+    let place = g.place_in_batch([5])?;
+    let outputs = [normal, uniform, mask, uneven, place];
     let params = Params::<f32>::zeros(&g);
     let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::F32, 123_456_789_012)?;
-    host.run(&params, 123_456_789_012, 77)?;
-    device.run(77)?;
+    device.divide(4);
     let mut different = 0;
-    for var in outputs {
-        let found = device.get(var)?;
-        different += found.iter().zip(host.get(var)?).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    for part in 0..4 {
+        let draw = Draw { step: 77, part };
+        host.run(&params, 123_456_789_012, draw)?;
+        device.run(draw)?;
+        for var in outputs {
+            let found = device.get(var)?;
+            different += found.iter().zip(host.get(var)?).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        }
     }
     Ok(different as f64)
 }

@@ -4,6 +4,8 @@ use super::learner::{LearnerSpec, LossOutputs, Record, TrainingStep};
 use crate::cpu::CpuExecutor;
 use crate::error::Result;
 use crate::optim::{Adam, global_norm};
+use crate::ranks::{Ranks, Reduce, ShareSum, from_bytes, to_bytes};
+use crate::rng::Draw;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Params, Plan, Var};
@@ -19,9 +21,11 @@ pub(super) struct CpuLearner {
     gradients: Vec<Var>,
     /// Runs whose gradients make one update, and the sum of those so far.
     accumulate: u64,
-    sums: Vec<Vec<f32>>,
-    loss: f64,
-    samples: Vec<(f32, f32)>,
+    sum: ShareSum,
+    /// The mean loss of each run so far, and after it each sample's time and loss.
+    results: Vec<f32>,
+    /// Who does the other runs.
+    ranks: Ranks,
     feed: Option<Feed>,
 }
 
@@ -54,12 +58,12 @@ impl CpuLearner {
         let plan = Plan::new(spec.graph, &spec.outputs())?;
         plan.require_host_memory()?;
         let run = CpuExecutor::new(plan);
-        let LearnerSpec { objective, params, adam, seed, accumulate, .. } = spec;
+        let LearnerSpec { objective, params, adam, seed, accumulate, ranks, .. } = spec;
         let LossOutputs { loss, losses, times, gradients } = objective;
-        let sums = if accumulate > 1 { adam.first.iter().map(|f| vec![0.0; f.len()]).collect() } else { vec![] };
-        let (vars, gradients, samples) = ((loss, losses, times), gradients.to_vec(), vec![]);
-        let (loss, feed) = (0.0, None);
-        Ok(CpuLearner { run, params, adam, seed, vars, gradients, accumulate, sums, loss, samples, feed })
+        let own = ranks.own(accumulate);
+        let sum = ShareSum::new(own.end - own.start);
+        let (vars, gradients, results, feed) = ((loss, losses, times), gradients.to_vec(), vec![], None);
+        Ok(CpuLearner { run, params, adam, seed, vars, gradients, accumulate, sum, results, ranks, feed })
     }
 
     /// Runs the graph; the record of the update, if this run completes one.
@@ -67,35 +71,67 @@ impl CpuLearner {
         if let Some(feed) = &self.feed {
             self.run.set(&feed.input, &feed.batch(number))?;
         }
-        // The counter has 32 bits: random numbers repeat after 2^32 steps.
-        self.run.run(&self.params, self.seed, number as u32)?;
-        let (loss, losses, times) = self.vars;
-        let samples = self.run.get(times)?.iter().copied().zip(self.run.get(losses)?.iter().copied());
-        self.samples.extend(samples);
-        self.loss += f64::from(self.run.scalar(loss)?) / self.accumulate as f64;
-        let mut gradients: Vec<&[f32]> = self.gradients.iter().map(|&g| self.run.get(g)).collect::<Result<_>>()?;
         let part = number % self.accumulate;
-        if self.accumulate > 1 {
-            let share = 1.0 / self.accumulate as f32;
-            for (sum, gradient) in self.sums.iter_mut().zip(&gradients) {
-                for (sum, g) in sum.iter_mut().zip(*gradient) {
-                    *sum = if part == 0 { share * g } else { *sum + share * g };
-                }
-            }
-            gradients = self.sums.iter().map(Vec::as_slice).collect();
+        // The counter has 32 bits: random numbers repeat after 2^32 updates.
+        let draw = Draw { step: (number / self.accumulate) as u32, part: part as u32 };
+        self.run.run(&self.params, self.seed, draw)?;
+        let (loss, losses, times) = self.vars;
+        self.results.push(self.run.scalar(loss)?);
+        for (time, loss) in self.run.get(times)?.iter().zip(self.run.get(losses)?) {
+            self.results.extend([*time, *loss]);
         }
-        if part + 1 < self.accumulate {
+        let gradients: Vec<&[f32]> = self.gradients.iter().map(|&g| self.run.get(g)).collect::<Result<_>>()?;
+        if self.accumulate == 1 {
+            let results = std::mem::take(&mut self.results);
+            return update(&mut self.params, &mut self.adam, &gradients, &results, 1).map(Some);
+        }
+        let share = 1.0 / self.accumulate as f32;
+        self.sum.add(gradients.concat().into_par_iter().map(|g| share * g).collect());
+        if part + 1 < self.ranks.own(self.accumulate).end {
             return Ok(None);
         }
-        let loss = std::mem::take(&mut self.loss);
-        let samples = std::mem::take(&mut self.samples);
-        let rate = self.adam.config.rate_at(self.adam.step);
-        if !loss.is_finite() {
-            return Ok(Some(Record { loss, norm: global_norm(&gradients), rate, applied: false, samples }));
+        let others = self.ranks.others();
+        let sum = match (others, self.ranks.reduce) {
+            (Some(others), Reduce::Fast) => {
+                let mut sum = self.sum.finish(None)?;
+                others.sum(&mut sum)?;
+                sum
+            }
+            _ => self.sum.finish(others)?,
+        };
+        let mut results = std::mem::take(&mut self.results);
+        if let Some(others) = others {
+            results = from_bytes(&others.gather(&to_bytes(&results))?);
         }
-        let update = self.adam.update(&mut self.params, &gradients)?;
-        Ok(Some(Record { loss, norm: update.norm, rate: update.rate, applied: update.applied, samples }))
+        let mut rest = &sum[..];
+        let gradients = gradients.iter().map(|gradient| {
+            let (this, after) = rest.split_at(gradient.len());
+            rest = after;
+            this
+        });
+        update(&mut self.params, &mut self.adam, &gradients.collect::<Vec<_>>(), &results, self.accumulate).map(Some)
     }
+}
+
+/// Updates the weights by the gradients of a whole batch, whose `results` are those of all its parts.
+fn update(
+    params: &mut Params<f32>,
+    adam: &mut Adam<f32>,
+    gradients: &[&[f32]],
+    results: &[f32],
+    parts: u64,
+) -> Result<Record> {
+    let (mut loss, mut samples) = (0.0, Vec::with_capacity(results.len() / 2));
+    for part in results.chunks_exact(results.len() / parts as usize) {
+        loss += f64::from(part[0]) / parts as f64;
+        samples.extend(part[1..].as_chunks().0.iter().map(|&[time, loss]| (time, loss)));
+    }
+    let rate = adam.config.rate_at(adam.step);
+    if !loss.is_finite() {
+        return Ok(Record { loss, norm: global_norm(gradients), rate, applied: false, samples });
+    }
+    let update = adam.update(params, gradients)?;
+    Ok(Record { loss, norm: update.norm, rate: update.rate, applied: update.applied, samples })
 }
 
 impl TrainingStep for CpuLearner {

@@ -3,8 +3,9 @@
 use super::Device;
 use super::cpu_learner::CpuLearner;
 use crate::cuda::{CudaExecutor, CudaLearner, DeviceParams};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::optim::Adam;
+use crate::ranks::Ranks;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Precision, Var};
@@ -53,6 +54,8 @@ pub struct LearnerSpec<'a> {
     pub seed: u64,
     /// Runs whose gradients make one update.
     pub accumulate: u64,
+    /// The processes that share these runs; their number divides that of the runs.
+    pub ranks: Ranks,
 }
 
 impl LearnerSpec<'_> {
@@ -91,6 +94,13 @@ impl Learner {
     pub fn new(device: &Device, spec: LearnerSpec) -> Result<Learner> {
         let step: Box<dyn TrainingStep> = match device {
             Device::Cpu => Box::new(CpuLearner::new(spec)?),
+            Device::Cuda(_) if spec.ranks.size() > 1 => {
+                return Err(Error::Device {
+                    what: "several ranks on GPUs".into(),
+                    problem: "several processes can train together on CPUs only".into(),
+                    hint: "give --device cpu, or start one process".into(),
+                });
+            }
             Device::Cuda(session) => {
                 let params = DeviceParams::new(session, &spec.params)?;
                 let outputs = spec.outputs();
@@ -172,8 +182,11 @@ mod tests {
         let adam = Adam::new(config, &params);
         let objective = LossOutputs { loss, losses, times: t, gradients: &gradients };
         let (graph, precision) = (&g, Precision::F32);
-        Learner::new(&Device::Cpu, LearnerSpec { graph, objective, params, adam, precision, seed: 0, accumulate })
-            .unwrap()
+        Learner::new(
+            &Device::Cpu,
+            LearnerSpec { graph, objective, params, adam, precision, seed: 0, accumulate, ranks: Ranks::default() },
+        )
+        .unwrap()
     }
 
     #[test]

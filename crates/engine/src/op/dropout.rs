@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 /// Zeroes each element with probability `rate` and scales the others by `1 / (1 - rate)`.
 ///
-/// The mask is a pure function of (seed, purpose, step, element): the reverse pass computes it again, nothing is kept.
+/// The mask is a pure function of (seed, purpose, step, element of the whole batch): the reverse pass computes it again, nothing is kept.
 #[derive(Clone, Debug)]
 pub struct Dropout {
     pub(crate) mask: Mask,
@@ -96,9 +96,10 @@ impl Operation for Dropout {
     fn run<T: Scalar>(&self, call: &mut Call<T>) {
         let stream = call.stream(self.mask.purpose);
         let x = call.inputs[0];
+        let first = call.first_element(x.len());
         call.outputs[0].par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).enumerate().for_each(|(chunk, (out, x))| {
             out.copy_from_slice(x);
-            self.mask.apply(stream, chunk * CHUNK, out);
+            self.mask.apply_from(stream, first + chunk * CHUNK, out);
         });
     }
 }

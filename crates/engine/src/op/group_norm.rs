@@ -126,6 +126,7 @@ impl Operation for GroupNorm {
         let (x, gamma, beta, shift) = (call.inputs[0], call.inputs[1], call.inputs[2], call.inputs.get(3));
         let NormOptions { groups, epsilon, silu, mask } = self.options;
         let mask = mask.map(|mask| (mask, call.stream(mask.purpose)));
+        let place = call.first_element(x.len());
         let [y, mean, inverse] = &mut *call.outputs else { return };
         let images = y.par_chunks_mut(pixels * channels).zip(x.par_chunks(pixels * channels));
         let statistics = mean.par_chunks_mut(groups).zip(inverse.par_chunks_mut(groups));
@@ -160,7 +161,7 @@ impl Operation for GroupNorm {
                 affine(x, &a, &b, y)
             }
             if let Some((mask, stream)) = mask {
-                mask.apply_from(stream, n * pixels * channels, y);
+                mask.apply_from(stream, place + n * pixels * channels, y);
             }
         });
     }
@@ -250,6 +251,7 @@ impl Operation for GroupNormGradient {
         let batch = call.input_shapes[3][0];
         let NormOptions { groups, silu, mask, .. } = self.options;
         let mask = mask.map(|mask| (mask, call.stream(mask.purpose)));
+        let place = call.first_element(batch * pixels * channels);
         let (inputs, addends) = call.inputs.split_at(call.inputs.len() - self.addends.len());
         let [mean, inverse, dy, x, gamma, beta, shift @ ..] = inputs else { return };
         let shift = shift.first();
@@ -267,7 +269,7 @@ impl Operation for GroupNormGradient {
                 let masked = &mut masked[..batch * size];
                 masked.par_chunks_mut(size).zip(dy.par_chunks(size)).enumerate().for_each(|(n, (masked, dy))| {
                     masked.copy_from_slice(dy);
-                    mask.apply_from(stream, n * size, masked);
+                    mask.apply_from(stream, place + n * size, masked);
                 });
                 masked
             }

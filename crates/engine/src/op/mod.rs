@@ -35,7 +35,7 @@ pub use resample::{Align, Resample, Taps};
 pub use reshape::Reshape;
 
 use crate::error::{Error, Result};
-use crate::rng::Stream;
+use crate::rng::{Draw, Stream};
 use crate::{Graph, Node, Scalar, Storage, TensorShape, Var};
 
 /// What a kernel is called with.
@@ -52,14 +52,19 @@ pub struct Call<'a, T> {
     pub scratch: &'a mut [T],
     /// Seed of the run.
     pub seed: u64,
-    /// Step of the run.
-    pub step: u32,
+    /// Which random numbers are drawn.
+    pub draw: Draw,
 }
 
 impl<T> Call<'_, T> {
     /// The random stream for `purpose` in this run.
     pub fn stream(&self, purpose: u32) -> Stream {
-        Stream { seed: self.seed, purpose, step: self.step }
+        Stream { seed: self.seed, purpose, step: self.draw.step }
+    }
+
+    /// The place in the whole batch's tensor of the first of `elements` elements of this part's.
+    pub fn first_element(&self, elements: usize) -> usize {
+        self.draw.part as usize * elements
     }
 }
 

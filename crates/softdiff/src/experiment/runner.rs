@@ -13,6 +13,7 @@ use crate::schedule::Schedule;
 use crate::spectrum::Spectrum;
 use crate::train::{Finished, PreparedRun, Training};
 use softdiff_engine::Device;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -135,6 +136,26 @@ impl ExperimentRunner<'_> {
         results.rows = self.in_order(&results);
         results.write(&self.results_file())?;
         Ok(results)
+    }
+
+    /// Only trains some of the models, by their places, and measures nothing: other processes train the others.
+    pub fn train_only<H: ExperimentHost>(&self, places: Range<usize>, host: &mut H) -> Result<(), H::Error> {
+        std::fs::create_dir_all(&self.folder)
+            .map_err(|error| ExperimentError::Folder { folder: self.folder.clone(), error })?;
+        let steps = self.begin(host)?.steps;
+        for model in &self.models[places] {
+            host.say(&format!("{} {}", self.experiment.name, model.name));
+            let (mut recipe, run) = (model.recipe.clone(), self.run_folder(model));
+            if !self.experiment.trains() {
+                drop(host.prepare(recipe, &run)?);
+                continue;
+            }
+            recipe.train.steps = steps;
+            if reuse::trained(&self.folder, &run, &recipe).is_none() {
+                host.train(recipe, &run)?;
+            }
+        }
+        Ok(())
     }
 
     /// The measurements of this experiment, as its table has them.

@@ -22,7 +22,7 @@ pub struct Holder {
 
 impl Holder {
     /// This process.
-    pub(super) fn this() -> Holder {
+    pub(crate) fn this() -> Holder {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
         let name = name.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
         Holder { pid: std::process::id(), host: name.map_or("this machine".into(), |name| name.trim().into()) }

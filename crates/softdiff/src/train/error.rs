@@ -23,6 +23,14 @@ pub enum TrainError {
         /// Parts asked for.
         parts: usize,
     },
+    /// Parts of a batch that cannot be given to the ranks.
+    #[error("the {parts} parts of a batch cannot be divided among {ranks} ranks")]
+    Ranks {
+        /// Parts of a batch.
+        parts: usize,
+        /// Ranks.
+        ranks: usize,
+    },
     /// Weights to begin with that cannot be had.
     #[error("train.from: the weights of {} cannot be used", place.display())]
     From {
@@ -102,7 +110,10 @@ impl From<ScoreError> for TrainError {
 impl Hint for TrainError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            TrainError::Parts { .. } => "choose train.accumulate to divide train.batch".into(),
+            TrainError::Parts { .. } => "choose train.accumulate, or the number of ranks, to divide train.batch".into(),
+            TrainError::Ranks { ranks, .. } => {
+                format!("choose train.accumulate as a multiple of {ranks}, or another number of ranks").into()
+            }
             TrainError::Shape { .. } => "set data.size and data.channels, or the network".into(),
             TrainError::Engine(softdiff_engine::Error::Memory { .. }) => {
                 "give --set train.recompute=true, or --set train.accumulate=2 or more; nvidia-smi shows who uses the GPU"

@@ -4,6 +4,7 @@
 //! a [`RunSpec`] (every number that decides the result), this a [`SoftStep`] (the graph of one step) and a [`Stepper`]
 //! (that graph on a device with its images), which [`train`] runs to the last step.
 
+mod borrowed;
 mod error;
 mod estimate;
 mod from;
@@ -20,6 +21,7 @@ mod session_note;
 mod spec;
 mod step;
 mod stepper;
+mod together;
 mod trained;
 mod trainer;
 mod training;

@@ -1,5 +1,6 @@
 //! What a training run is determined by, and where it is kept.
 
+use super::together::require_shares;
 use super::{PathTable, SoftStep, StepNoise, StepSpec, TABLE_ROWS, TrainError};
 use crate::checkpoint::{Identity, Retention, TrainingState};
 use crate::corruption::Shape;
@@ -14,6 +15,7 @@ use crate::sampler::{Sampler, Sampling};
 use softdiff_engine::Params;
 use softdiff_engine::Precision;
 use softdiff_engine::optim::AdamConfig;
+use softdiff_engine::ranks::Ranks;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -69,6 +71,8 @@ pub struct RunSpec<'a> {
     pub best_by: Option<String>,
     /// Images from fixed noise now and then.
     pub preview: Option<Preview>,
+    /// The processes that train together, each a part of every batch.
+    pub ranks: Ranks,
 }
 
 /// The run or model whose weights a run begins with.
@@ -121,15 +125,22 @@ impl<'a> RunSpec<'a> {
             retention: Retention::default(),
             best_by: None,
             preview: None,
+            ranks: Ranks::default(),
+        }
+    }
+
+    /// Parts of a batch: at least one for each rank.
+    pub fn parts(&self) -> usize {
+        match self.accumulate.max(1) {
+            1 => self.ranks.size(),
+            parts => parts,
         }
     }
 
     /// The training step as a graph, for the images of one part of a batch.
     pub fn step(&self) -> Result<SoftStep, TrainError> {
-        let parts = self.accumulate.max(1);
-        if !self.batch.is_multiple_of(parts) {
-            return Err(TrainError::Parts { batch: self.batch, parts });
-        }
+        let parts = self.parts();
+        require_shares(self.batch, parts, self.ranks.size())?;
         let images = Shape::new(self.dataset.height(), self.dataset.width(), self.dataset.channels());
         let wrong =
             [self.network.shape(), Some(self.path.shape())].into_iter().flatten().find(|shape| *shape != images);
@@ -142,6 +153,7 @@ impl<'a> RunSpec<'a> {
             objective: &*self.objective,
             prediction: &self.prediction,
             batch: self.batch / parts,
+            parts,
             noise: if self.stratified { StepNoise::Stratified } else { StepNoise::Drawn },
             mirror: self.mirror,
             expected: self.expected,

@@ -34,8 +34,10 @@ pub struct StepSpec<'a> {
     pub objective: &'a dyn Loss,
     /// What the network predicts.
     pub prediction: &'a Prediction,
-    /// Images per step.
+    /// Images per run of the graph.
     pub batch: usize,
+    /// Runs that make up the batch of a step.
+    pub parts: usize,
     /// Where randomness comes from.
     pub noise: StepNoise,
     /// Whether images are mirrored at random.
@@ -69,14 +71,14 @@ impl StepLoss {
         spec: &StepSpec,
         network: impl FnOnce(&mut Graph, Var, Var) -> Result<Var>,
     ) -> Result<StepLoss> {
-        let &StepSpec { path, objective, prediction, batch, noise, mirror, expected } = spec;
+        let &StepSpec { path, objective, prediction, batch, parts, noise, mirror, expected } = spec;
         let (shape, centre) = (path.shape, path.centre);
         let images = [batch, shape.height, shape.width, shape.channels];
         let x0 = g.input("x0", images)?;
         let (t, z) = match noise {
             StepNoise::Inputs => (g.input("t", [batch])?, g.input("z", images)?),
             StepNoise::Drawn | StepNoise::Stratified => {
-                (drawn_times(g, batch, noise)?, g.random_normal(images, purpose::NOISE)?)
+                (drawn_times(g, batch, parts, noise)?, g.random_normal(images, purpose::NOISE)?)
             }
         };
         let clean = if mirror { mirrored(g, x0, shape.width, noise)? } else { x0 };
@@ -135,13 +137,23 @@ fn balanced(g: &mut Graph, losses: Var, t: Var, expected: &[f64]) -> Result<Var>
 }
 
 /// Times of a batch. Which image has which part of the time is left to the order of the images, which is random.
-fn drawn_times(g: &mut Graph, batch: usize, noise: StepNoise) -> Result<Var> {
+fn drawn_times(g: &mut Graph, batch: usize, parts: usize, noise: StepNoise) -> Result<Var> {
     let uniform = g.random_uniform([batch], purpose::TIME)?;
     if noise != StepNoise::Stratified {
         return Ok(uniform);
     }
-    let parts = g.constant([batch], (0..batch).map(|part| part as f64 / batch as f64).collect())?;
-    g.combine(&[(1.0 / batch as f64, uniform), (1.0, parts)])
+    let whole = batch * parts;
+    let begins = |count: usize| (0..count).map(|place| place as f64 / whole as f64).collect();
+    let begin = if parts == 1 {
+        g.constant([batch], begins(whole))?
+    } else {
+        // A row more than there are places, so that none is interpolated.
+        let table = g.constant([whole + 1, 1], begins(whole + 1))?;
+        let place = g.place_in_batch([batch])?;
+        let begin = g.interpolate(table, place)?;
+        g.reshape(begin, [batch])?
+    };
+    g.combine(&[(1.0 / whole as f64, uniform), (1.0, begin)])
 }
 
 /// Each image or its mirror image, with even odds.

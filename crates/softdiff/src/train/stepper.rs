@@ -6,6 +6,7 @@ use crate::data::Batches;
 use softdiff_engine::device::{Learner, LearnerSpec, LossOutputs, Record};
 use softdiff_engine::optim::Adam;
 use softdiff_engine::{Device, Params, Result};
+use std::ops::Range;
 
 /// Where a step's images come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,9 @@ pub enum ImageFeed {
 /// The step of a run on a device: draws a batch, and does forward, backward and the optimiser's update.
 pub struct Stepper {
     learner: Learner,
-    /// Parts that make one update.
+    /// Parts that make one update, and those of them that this process does.
     parts: u64,
+    own: Range<u64>,
 }
 
 impl Stepper {
@@ -36,9 +38,18 @@ impl Stepper {
     ) -> Result<Stepper> {
         let SoftStep { graph, inputs, loss, losses, gradients } = step;
         let objective = LossOutputs { loss: *loss, losses: *losses, times: inputs.t, gradients };
-        let parts = spec.accumulate.max(1) as u64;
+        let parts = spec.parts() as u64;
         let (precision, seed) = (spec.precision, spec.seed);
-        let learner_spec = LearnerSpec { graph, objective, params, adam, precision, seed, accumulate: parts };
+        let learner_spec = LearnerSpec {
+            graph,
+            objective,
+            params,
+            adam,
+            precision,
+            seed,
+            accumulate: parts,
+            ranks: spec.ranks.clone(),
+        };
         let mut learner = Learner::new(device, learner_spec)?;
         let batches = Batches::new(spec.dataset, spec.batch, spec.seed);
         let (images, order) = (spec.dataset.shared_pixels(), batches.order());
@@ -49,12 +60,12 @@ impl Stepper {
             (ImageFeed::Streamed, Some(gpu)) => gpu.stream("x0", images, &order)?,
             _ => learner.feed("x0", images, &order)?,
         }
-        Ok(Stepper { learner, parts })
+        Ok(Stepper { learner, parts, own: spec.ranks.own(parts) })
     }
 
     /// Does step number `step`, counted from 0. A GPU is left to run ahead.
     pub fn run(&mut self, step: u64) -> Result<()> {
-        for part in 0..self.parts {
+        for part in self.own.clone() {
             self.learner.run(step * self.parts + part)?;
         }
         Ok(())

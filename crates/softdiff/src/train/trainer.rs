@@ -6,6 +6,7 @@ use super::previewer::Previewer;
 use super::recorder::{Recorder, RunFiles};
 use super::saver::Existing;
 use super::session_note::SessionNote;
+use super::together::{agree_to_stop, require_same_weights, share_state};
 use super::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Watcher};
 use crate::checkpoint::TrainingState;
 use crate::run::{Diverged, EventKind};
@@ -69,7 +70,7 @@ fn steps(
         stepper.run(step)?;
         recorder.add(stepper.finished())?;
 
-        let stop = recorder.stop_request().signal();
+        let stop = agree_to_stop(&spec.ranks, recorder.stop_request().signal())?;
         let due = Due::after(step + 1, spec);
         if due == Due::default() && stop.is_none() {
             continue;
@@ -78,12 +79,17 @@ fn steps(
         if due.log {
             recorder.log(stepper.rate())?;
         }
+        if stop.is_none() && !due.preview && !due.checkpoint {
+            continue;
+        }
+        let state = stepper.state(recorder.progress.clone())?;
+        if stop.is_some() || due.checkpoint {
+            require_same_weights(&spec.ranks, &state.params)?;
+        }
         if let Some(signal) = stop {
-            return Err(recorder.stopped(stepper.state(recorder.progress.clone())?, signal));
+            return Err(recorder.stopped(state, signal));
         }
-        if due.preview || due.checkpoint {
-            due.publish(stepper.state(recorder.progress.clone())?, recorder, previewer)?;
-        }
+        due.publish(state, recorder, previewer)?;
     }
     Ok(())
 }
@@ -157,9 +163,11 @@ fn begin<'a>(
     let resumed = newest.map(|stored| stored.manifest().step);
     let state = match (newest, &spec.from) {
         (Some(stored), _) => stored.restore(&Params::zeros(&step.graph), &spec.adam)?,
-        (None, Some(start)) => from::begin(start, &step.graph, &spec.adam, watcher)?,
-        (None, None) => spec.new_state(&step),
+        // The others are given rank 0's.
+        (None, Some(start)) if spec.ranks.is_first() => from::begin(start, &step.graph, &spec.adam, watcher)?,
+        (None, _) => spec.new_state(&step),
     };
+    let state = share_state(&spec.ranks, state)?;
     let files = match (store, existing) {
         (Some(store), Some(existing)) => {
             let saver = existing.saver(spec, store, &state)?;

@@ -1,6 +1,9 @@
 //! The front door: a training run in a few lines, with or without a folder.
 
+use super::borrowed::{BorrowedRun, send_preparation};
+use super::prepare::adopt_shares;
 use super::scored::{Scored, scorer};
+use super::together::require_shares;
 use super::{
     CustomParts, PrepareError, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, TrainingMemory,
     Unwatched, Watcher, too_few_images, train,
@@ -13,9 +16,11 @@ use crate::network::Network;
 use crate::objective::{Loss, Objective, Prediction};
 use crate::path::Path;
 use crate::prior::Prior;
+use crate::ranks::SHARES;
 use crate::recipe::{CorruptionSection, Recipe, RecipeError};
 use crate::run::{NewFolder, RunFolder};
 use softdiff_engine::Device;
+use softdiff_engine::ranks::{Ranks, Reduce};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -60,6 +65,7 @@ pub struct Training<'a> {
     custom: CustomParts,
     device: DeviceChoice,
     checkpoint: CheckpointChoice,
+    ranks: Ranks,
     watcher: Option<&'a mut dyn Watcher>,
     progress: Option<&'a PrepareProgress<'a>>,
 }
@@ -131,6 +137,7 @@ impl<'a> Training<'a> {
             custom: CustomParts::default(),
             device: DeviceChoice::default(),
             checkpoint: CheckpointChoice::Usual,
+            ranks: Ranks::default(),
             watcher: None,
             progress: None,
         }
@@ -206,6 +213,13 @@ impl<'a> Training<'a> {
         self
     }
 
+    /// The processes that train together, each a part of every batch. All make the same call; only rank 0 writes, and the others
+    /// get from it what it prepared.
+    pub fn ranks(mut self, ranks: Ranks) -> Self {
+        self.ranks = ranks;
+        self
+    }
+
     /// Who watches: notes, steps, events, and whether to stop.
     pub fn watch(mut self, watcher: &'a mut dyn Watcher) -> Self {
         self.watcher = Some(watcher);
@@ -229,6 +243,9 @@ impl<'a> Training<'a> {
     /// A folder whose path, network and prediction are those of a recipe can be opened by [`crate::Model::open`] and the command
     /// line; another one is opened by running the same training again, which then goes on from its last checkpoint.
     pub fn run_in(self, folder: impl AsRef<FilePath>) -> Result<Trained, TrainError> {
+        if !self.ranks.is_first() {
+            return self.run_with(None);
+        }
         in_folder(folder.as_ref(), |store| self.run_with(Some(store)))
     }
 
@@ -243,15 +260,26 @@ impl<'a> Training<'a> {
     }
 
     fn run_with(self, store: Option<RunStore>) -> Result<Trained, TrainError> {
-        let (device, checkpoint) = (self.device.open()?, self.checkpoint);
+        let (device, checkpoint, ranks) = (self.device.open()?, self.checkpoint, self.ranks.clone());
         let mut unwatched = Unwatched;
-        let (prepared, watcher) = self.prepare_with(store, Some(&device))?;
+        let (prepared, watcher) = if ranks.is_first() {
+            let prepared = self.prepare_with(store, Some(&device))?;
+            send_preparation(&ranks, store)?;
+            prepared
+        } else {
+            let borrowed = BorrowedRun::receive(&ranks)?;
+            self.prepare_with(borrowed.as_ref().map(BorrowedRun::store), Some(&device))?
+        };
+        ranks.require_same("has a recipe, schedule or prior that", format!("{:?}", prepared.identity).as_bytes())?;
         let watcher = watcher.unwrap_or(&mut unwatched);
         let scorer = match store {
             Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,
             _ => None,
         };
-        let spec = RunSpec { checkpoint, ..prepared.spec()? };
+        let mut spec = RunSpec { checkpoint, ranks, ..prepared.spec()? };
+        if !spec.ranks.is_first() {
+            (spec.preview, spec.best_by) = (None, None);
+        }
         let finished = train(&spec, store, &device, &mut Scored { watcher, scorer })?;
         Ok(Trained { prepared, finished })
     }
@@ -285,6 +313,15 @@ impl<'a> Training<'a> {
     ) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
         let mut recipe = self.recipe()?;
         recipe.objective = self.objective.unwrap_or(recipe.objective);
+        if let Some(store) = store {
+            adopt_shares(&mut recipe, store.folder);
+        }
+        let (ranks, batch) = (self.ranks.size(), recipe.train.batch);
+        if ranks > 1 && recipe.train.accumulate == 1 && self.ranks.reduce == Reduce::Exact {
+            let usual = SHARES.is_multiple_of(ranks) && batch.is_multiple_of(SHARES);
+            recipe.train.accumulate = if usual { SHARES } else { ranks };
+        }
+        require_shares(batch, recipe.train.accumulate.max(1), ranks)?;
         let Training { images, custom, mut watcher, progress, .. } = self;
         let progress = progress.unwrap_or(&|_, _, _, _| {});
         let mut unwatched = Unwatched;

@@ -86,6 +86,16 @@ impl Buffer {
         let status = unsafe { (driver.fill_words)(self.address, word, self.bytes / 4, self.device.stream) };
         driver.check("filling memory", status)
     }
+
+    /// Enqueues a change of the 32-bit word number `index`.
+    pub(in crate::cuda) fn set_word(&self, index: usize, word: u32) -> Result<()> {
+        assert!(4 * index + 4 <= self.bytes, "word {index} of {} bytes", self.bytes);
+        self.device.enter()?;
+        let driver = self.device.driver;
+        // SAFETY: a word of the buffer.
+        let status = unsafe { (driver.fill_words)(self.address + 4 * index as u64, word, 1, self.device.stream) };
+        driver.check("filling memory", status)
+    }
 }
 
 impl Drop for Buffer {

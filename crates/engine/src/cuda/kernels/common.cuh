@@ -113,21 +113,27 @@ __device__ __forceinline__ uint4 philox(u64 block, u32 step, u32 purpose, u64 se
     return make_uint4(c0, c1, c2, c3);
 }
 
-// Dropout's bits for eight elements from a multiple of eight on; threshold 0 drops nothing.
+// A run's numbers, `Draw` of rng.rs: step[0] is the step, step[1] the part of its batch. The place in the whole batch's tensor
+// of the first element of a part's, which has `elements`.
+__device__ __forceinline__ i64 first_element(const u32* step, i64 elements) { return step[1] * elements; }
+
+// Dropout's bits for eight elements from a multiple of eight on; threshold 0 drops nothing. `elements` are those of the tensor.
 struct Mask {
     u32 threshold, purpose;
     float kept;
     u64 seed;
     const u32* step;
+    i64 elements;
     __device__ __forceinline__ void apply(float (&v)[8], i64 first) const {
         if (!threshold) return;
-        uint4 r = philox(first / 8, *step, purpose, seed);
+        uint4 r = philox((first_element(step, elements) + first) / 8, *step, purpose, seed);
         u32 words[4] = {r.x, r.y, r.z, r.w};
 #pragma unroll
         for (int i = 0; i < 8; i++) v[i] = ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold ? 0.0f : v[i] * kept;
     }
     __device__ __forceinline__ float apply(float v, i64 at) const {
         if (!threshold) return v;
+        at += first_element(step, elements);
         uint4 r = philox(at / 8, *step, purpose, seed);
         u32 words[4] = {r.x, r.y, r.z, r.w};
         int i = at % 8;

@@ -187,20 +187,15 @@ EXPAND(float) EXPAND(bf16)
 // Sixteen random bits per element, as op/dropout.rs.
 template <class T, int V>
 __device__ void dropout(T* out, const T* x, u32 threshold, float kept, u64 seed, u32 purpose, const u32* step, i64 n) {
+    Mask mask = {threshold, purpose, kept, seed, step, n};
     FOR_EACH(block, (n + 7) / 8) {
-        uint4 r = philox(block, *step, purpose, seed);
-        u32 words[4] = {r.x, r.y, r.z, r.w};
         if constexpr (V == 8) {
             float v[8];
             load<8>(x + block * 8, v);
-#pragma unroll
-            for (int i = 0; i < 8; i++) v[i] = ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold ? 0.0f : v[i] * kept;
+            mask.apply(v, block * 8);
             store<8>(out + block * 8, v);
         } else {
-            for (int i = 0; i < 8 && block * 8 + i < n; i++) {
-                bool drop = ((words[i / 2] >> (16 * (i % 2))) & 0xFFFF) < threshold;
-                out[block * 8 + i] = narrow<T>(drop ? 0.0f : widen(x[block * 8 + i]) * kept);
-            }
+            for (i64 i = block * 8; i < block * 8 + 8 && i < n; i++) out[i] = narrow<T>(mask.apply(widen(x[i]), i));
         }
     }
 }
@@ -254,18 +249,26 @@ __device__ float2 box_muller(u32 radius_word, u32 angle_word) {
 }
 __device__ float uniform(u32 word) { return MUL(ADD((float)(word >> 9), 0.5f), 1.0f / 8388608.0f); }
 
-extern "C" __global__ void random_float(float* out, int normal, u64 seed, u32 purpose, const u32* step, i64 n) {
+// Four numbers by `RandomKind` of op/random.rs.
+__device__ float4 draw(int kind, u64 block, u64 seed, u32 purpose, u32 step) {
+    if (kind == 2) return make_float4(block * 4, block * 4 + 1, block * 4 + 2, block * 4 + 3);
+    uint4 r = philox(block, step, purpose, seed);
+    if (kind == 1) return make_float4(uniform(r.x), uniform(r.y), uniform(r.z), uniform(r.w));
+    float2 a = box_muller(r.x, r.y), b = box_muller(r.z, r.w);
+    return make_float4(a.x, a.y, b.x, b.y);
+}
+extern "C" __global__ void random_float(float* out, int kind, u64 seed, u32 purpose, const u32* step, i64 n) {
     await_previous();
-    FOR_EACH(block, (n + 3) / 4) {
-        uint4 r = philox(block, *step, purpose, seed);
-        float v[4];
-        if (normal) {
-            float2 a = box_muller(r.x, r.y), b = box_muller(r.z, r.w);
-            v[0] = a.x, v[1] = a.y, v[2] = b.x, v[3] = b.y;
-        } else {
-            v[0] = uniform(r.x), v[1] = uniform(r.y), v[2] = uniform(r.z), v[3] = uniform(r.w);
+    // Blocks of four of the whole batch; the first and the last may belong to this part in part.
+    i64 first = first_element(step, n);
+    FOR_EACH(block, (first % 4 + n + 3) / 4) {
+        float4 v = draw(kind, first / 4 + block, seed, purpose, *step);
+        float values[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            i64 at = block * 4 + i - first % 4;
+            if (at >= 0 && at < n) out[at] = values[i];
         }
-        for (int i = 0; i < 4 && block * 4 + i < n; i++) out[block * 4 + i] = v[i];
     }
 }
 

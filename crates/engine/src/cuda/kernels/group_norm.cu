@@ -130,10 +130,10 @@ __device__ void group_norm(T* y, float* means, float* inverses, const T* x, cons
     extern "C" __global__ void __launch_bounds__(512, 2) group_norm_##T##_##R(                                         \
         T* y, float* mean, float* inverse, const T* x, const float* gamma, const float* beta, const float* shift,      \
         int pixels, int channels, int slice, int per_group, float epsilon, int silu, u32 threshold, u32 purpose,       \
-        float kept, u64 seed, const u32* step) {                                                                       \
+        float kept, u64 seed, const u32* step, i64 elements) {                                                         \
         await_previous();                                                                                              \
         group_norm<T, R>(y, mean, inverse, x, gamma, beta, shift, pixels, channels, slice, per_group, epsilon, silu,   \
-                         Mask{threshold, purpose, kept, seed, step});                                                  \
+                         Mask{threshold, purpose, kept, seed, step, elements});                                        \
     }
 GROUP_NORM(float, 1) GROUP_NORM(float, 4) GROUP_NORM(bf16, 1) GROUP_NORM(bf16, 4) GROUP_NORM(bf16, 8)
 
@@ -249,10 +249,10 @@ __device__ void group_norm_gradient(T* dx, float* dgammas, float* dbetas, float*
     extern "C" __global__ void __launch_bounds__(512) group_norm_gradient_##T##_##R(                                   \
         T* dx, float* dgammas, float* dbetas, float* dshift, const float* mean, const float* inverse, const T* dy,     \
         const T* x, const float* gamma, const float* beta, const float* shift, int pixels, int channels, int slice,    \
-        int per_group, int silu, u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                  \
+        int per_group, int silu, u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, i64 elements) {    \
         await_previous();                                                                                              \
         group_norm_gradient<T, R>(dx, dgammas, dbetas, dshift, mean, inverse, dy, x, gamma, beta, shift, pixels,       \
-                                  channels, slice, per_group, silu, Mask{threshold, purpose, kept, seed, step});       \
+                                  channels, slice, per_group, silu, Mask{threshold, purpose, kept, seed, step, elements}); \
     }
 GROUP_NORM_GRADIENT(float, 1) GROUP_NORM_GRADIENT(bf16, 1) GROUP_NORM_GRADIENT(bf16, 4)
 

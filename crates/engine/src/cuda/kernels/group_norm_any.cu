@@ -88,18 +88,18 @@ __device__ void group_norm_gradient_any(T* dx, float* dgammas, float* dbetas, fl
     extern "C" __global__ void group_norm_any_##T(                                                                     \
         T* y, float* mean, float* inverse, const T* x, const float* gamma, const float* beta, const float* shift,      \
         int pixels, int channels, int per_group, float epsilon, int silu, u32 threshold, u32 purpose, float kept,      \
-        u64 seed, const u32* step) {                                                                                   \
+        u64 seed, const u32* step, i64 elements) {                                                                     \
         await_previous();                                                                                              \
         group_norm_any<T>(y, mean, inverse, x, gamma, beta, shift, pixels, channels, per_group, epsilon, silu,         \
-                          Mask{threshold, purpose, kept, seed, step});                                                 \
+                          Mask{threshold, purpose, kept, seed, step, elements});                                       \
     }                                                                                                                  \
     extern "C" __global__ void group_norm_gradient_any_##T(                                                            \
         T* dx, float* dgammas, float* dbetas, float* dshift, const float* mean, const float* inverse, const T* dy,     \
         const T* x, const float* gamma, const float* beta, const float* shift, int pixels, int channels,               \
-        int per_group, int silu, u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                  \
+        int per_group, int silu, u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, i64 elements) {    \
         await_previous();                                                                                              \
         group_norm_gradient_any<T>(dx, dgammas, dbetas, dshift, mean, inverse, dy, x, gamma, beta, shift, pixels,      \
-                                   channels, per_group, silu, Mask{threshold, purpose, kept, seed, step});             \
+                                   channels, per_group, silu, Mask{threshold, purpose, kept, seed, step, elements});   \
     }
 GROUP_NORM_ANY(float) GROUP_NORM_ANY(bf16)
 

@@ -233,27 +233,27 @@ __device__ void group_norm_gradient_apply(T* dx, float* dgammas, float* dbetas, 
     extern "C" __global__ void __launch_bounds__(256) group_norm_apply_##T(                                            \
         T* y, float* mean, float* inverse, const float* sums, const T* x, const float* gamma, const float* beta,       \
         const float* shift, int pixels, int channels, int chunks, int per_group, float epsilon, int silu,              \
-        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, i64 elements) {                             \
         await_previous();                                                                                              \
         group_norm_apply<T>(y, mean, inverse, sums, x, gamma, beta, shift, pixels, channels, chunks, per_group,        \
-                            epsilon, silu, Mask{threshold, purpose, kept, seed, step});                                \
+                            epsilon, silu, Mask{threshold, purpose, kept, seed, step, elements});                      \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256) group_norm_gradient_sums_##T(                                    \
         float* sums, const float* mean, const float* inverse, const T* dy, const T* x, const float* gamma,             \
         const float* beta, const float* shift, int pixels, int channels, int chunks, int per_group, int silu,          \
-        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step) {                                           \
+        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, i64 elements) {                             \
         await_previous();                                                                                              \
         group_norm_gradient_sums<T>(sums, mean, inverse, dy, x, gamma, beta, shift, pixels, channels, chunks,          \
-                                    per_group, silu, Mask{threshold, purpose, kept, seed, step});                      \
+                                    per_group, silu, Mask{threshold, purpose, kept, seed, step, elements});            \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256) group_norm_gradient_apply_##T(                                   \
         T* dx, float* dgammas, float* dbetas, float* dshift, const float* sums, const float* mean,                     \
         const float* inverse, const T* dy, const T* x, const float* gamma, const float* beta, const float* shift,      \
         int pixels, int channels, int chunks, int per_group, int silu, u32 threshold, u32 purpose, float kept,         \
-        u64 seed, const u32* step) {                                                                                   \
+        u64 seed, const u32* step, i64 elements) {                                                                     \
         await_previous();                                                                                              \
         group_norm_gradient_apply<T>(dx, dgammas, dbetas, dshift, sums, mean, inverse, dy, x, gamma, beta, shift,      \
                                      pixels, channels, chunks, per_group, silu,                                        \
-                                     Mask{threshold, purpose, kept, seed, step});                                      \
+                                     Mask{threshold, purpose, kept, seed, step, elements});                            \
     }
 GROUP_NORM_CHUNKS(bf16)

@@ -274,16 +274,16 @@ __device__ __forceinline__ void group_norm_one_pass_gradient(bf16* dx, bf16* sec
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* y, float* mean, float* inverse, u8* bits, const bf16* x, const float* gamma, const float* beta,          \
         const float* shift, int pixels, int channels, int slice, int per_group, float epsilon, int silu,               \
-        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, int pitch) {                                \
+        u32 threshold, u32 purpose, float kept, u64 seed, const u32* step, i64 elements, int pitch) {                  \
         await_previous();                                                                                              \
-        group_norm_one_pass<R, SLICE>(y, mean, inverse, bits, x, gamma, beta, shift,                                         \
+        group_norm_one_pass<R, SLICE>(y, mean, inverse, bits, x, gamma, beta, shift,                                   \
                                 NormSizes{pixels, channels, slice, per_group}, epsilon, silu,                          \
-                                Mask{threshold, purpose, kept, seed, step}, pitch);                                    \
+                                Mask{threshold, purpose, kept, seed, step, elements}, pitch);                          \
     }
 #define GRADIENT(NAME, R, SLICE, ADDS, BLOCKS)                                                                         \
     extern "C" __global__ void __launch_bounds__(256, BLOCKS) NAME(                                                    \
         bf16* dx, bf16* second, int split, float* dshift, float* partials, int sums, const float* mean,                \
-        const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift,\
+        const float* inverse, const bf16* dy, const bf16* x, const float* gamma, const float* beta, const float* shift, \
         const u8* bits, const bf16* add_a, const bf16* add_b, const bf16* add_c, float by_a, float by_b, float by_c,   \
         int pixels, int channels, int slice, int per_group, int silu, float kept, int pitch) {                         \
         await_previous();                                                                                              \
@@ -293,12 +293,12 @@ __device__ __forceinline__ void group_norm_one_pass_gradient(bf16* dx, bf16* sec
     }
 // For any cut.
 #define ANY(R, BLOCKS)                                                                                                 \
-    FORWARD(group_norm_one_pass_##R, R, 0, R == 8 ? 3 : 4)                                                                   \
-    GRADIENT(group_norm_one_pass_gradient_0_##R, R, 0, 0, BLOCKS)                                                            \
+    FORWARD(group_norm_one_pass_##R, R, 0, R == 8 ? 3 : 4)                                                             \
+    GRADIENT(group_norm_one_pass_gradient_0_##R, R, 0, 0, BLOCKS)                                                      \
     GRADIENT(group_norm_one_pass_gradient_3_##R, R, 0, 3, BLOCKS)
 // For 256 threads, a slice of channels, whole rows of packs, and SiLU.
 #define KNOWN(R, SLICE, BLOCKS)                                                                                        \
-    FORWARD(group_norm_one_pass_##R##x##SLICE, R, SLICE, R == 8 ? 3 : 4)                                                     \
-    GRADIENT(group_norm_one_pass_gradient_0_##R##x##SLICE, R, SLICE, 0, BLOCKS)                                              \
-    GRADIENT(group_norm_one_pass_gradient_1_##R##x##SLICE, R, SLICE, 1, BLOCKS)                                              \
+    FORWARD(group_norm_one_pass_##R##x##SLICE, R, SLICE, R == 8 ? 3 : 4)                                               \
+    GRADIENT(group_norm_one_pass_gradient_0_##R##x##SLICE, R, SLICE, 0, BLOCKS)                                        \
+    GRADIENT(group_norm_one_pass_gradient_1_##R##x##SLICE, R, SLICE, 1, BLOCKS)                                        \
     GRADIENT(group_norm_one_pass_gradient_2_##R##x##SLICE, R, SLICE, 2, BLOCKS)

@@ -102,6 +102,7 @@ __device__ __forceinline__ float* channel_totals(float* shared, float (&v)[K][8]
 }
 
 __device__ __forceinline__ u32 keep_bits(const Mask& mask, i64 first) {
+    first += first_element(mask.step, mask.elements);
     uint4 r = philox(first / 8, *mask.step, mask.purpose, mask.seed);
     u32 words[4] = {r.x, r.y, r.z, r.w}, limit = mask.threshold << 16, bits = 0;
 #pragma unroll

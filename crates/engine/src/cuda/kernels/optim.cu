@@ -22,12 +22,12 @@ struct State {
 };
 static_assert(sizeof(State) == 40, "State of optim.rs");
 
-// Runs whose gradients make one update; without `step` every run makes one.
+// Runs whose gradients make one update; step[1] says which of them this is.
 struct Parts {
     const u32* step;
     int count;
-    __device__ __forceinline__ bool first() const { return count == 1 || *step % count == 0; }
-    __device__ __forceinline__ bool last() const { return count == 1 || *step % count == count - 1; }
+    __device__ __forceinline__ bool first() const { return count == 1 || step[1] == 0; }
+    __device__ __forceinline__ bool last() const { return count == 1 || step[1] == count - 1; }
 };
 
 // Adds a run's gradients to the sums of an update, or begins them.

@@ -1,9 +1,9 @@
-// Results of a step for the host, one row of a ring buffer per step; outputs copied to inputs; batches of images.
+// Results of a step for the host, one row of a ring buffer per step and part; outputs copied to inputs; batches of images.
 
 extern "C" __global__ void record_step(float* ring, const u32* step, const State* state, const float* loss,
-                                       const float* losses, const float* times, int n, int rows) {
+                                       const float* losses, const float* times, int n, int parts, int updates) {
     await_previous();
-    float* row = ring + (size_t)(*step % rows) * (4 + 2 * n);
+    float* row = ring + (size_t)(step[0] % updates * parts + step[1]) * (4 + 2 * n);
     if (threadIdx.x == 0) {
         row[0] = *loss;
         row[1] = state->norm;
@@ -34,12 +34,12 @@ __device__ void write_image(float* out, const u8* image, u32 size) {
 }
 
 // The image in each place of a batch. Which one is as shuffle.rs: every epoch in its own order.
-extern "C" __global__ void gather_images(float* out, const u8* images, const u32* run, u32 batch, u64 count, u32 size,
-                                           u64 seed, u32 purpose, u32 half_bits) {
+extern "C" __global__ void gather_images(float* out, const u8* images, const u32* step, u32 batch, u32 parts, u64 count,
+                                         u32 size, u64 seed, u32 purpose, u32 half_bits) {
     await_previous();
     __shared__ u64 chosen;
     if (threadIdx.x == 0) {
-        u64 seen = (u64)*run * batch + blockIdx.x, value = seen % count, mask = (1ull << half_bits) - 1;
+        u64 seen = ((u64)step[0] * parts + step[1]) * batch + blockIdx.x, value = seen % count, mask = (1ull << half_bits) - 1;
         u32 epoch = (u32)(seen / count);
         do {
             u64 left = value >> half_bits, right = value & mask;
@@ -56,7 +56,8 @@ extern "C" __global__ void gather_images(float* out, const u8* images, const u32
 }
 
 // The same where the batches of `runs` runs are stored in order.
-extern "C" __global__ void take_images(float* out, const u8* batches, const u32* run, u32 batch, u32 runs, u32 size) {
+extern "C" __global__ void take_images(float* out, const u8* batches, const u32* step, u32 batch, u32 parts, u32 runs,
+                                       u32 size) {
     await_previous();
-    write_image(out, batches + ((u64)(*run % runs) * batch + blockIdx.x) * size, size);
+    write_image(out, batches + (((u64)step[0] * parts + step[1]) % runs * batch + blockIdx.x) * size, size);
 }

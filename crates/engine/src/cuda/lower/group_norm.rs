@@ -72,7 +72,7 @@ impl Lowering<'_> {
         let (element, half, [y, mean, inverse]) = (*element, *half, [outs[0], outs[1], outs[2]]);
         let (pixels, channels) = cut(shapes[0]);
         let (batch, per_group) = (shapes[0][0], channels / options.groups);
-        let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
+        let MaskArgs { threshold, purpose, kept, seed, step, elements } = self.mask(options.mask, shapes[0]);
         let (x, gamma, beta, shift) = (ins[0], ins[1], ins[2], ins.get(3).copied().unwrap_or(0));
         let (epsilon, silu) = (options.epsilon as f32, i32::from(options.silu));
         let [pixels, all, per] = [pixels, channels, per_group].map(int);
@@ -85,14 +85,14 @@ impl Lowering<'_> {
                 self.launch(KernelName::GroupNormSums, grid, block, 0, &arguments)?;
                 let arguments = GroupNormApplyArgs {
                     y, mean, inverse, sums, x, gamma, beta, shift, pixels, channels: all, chunks, per_group: per,
-                    epsilon, silu, threshold, purpose, kept, seed, step,
+                    epsilon, silu, threshold, purpose, kept, seed, step, elements,
                 };
                 self.launch(KernelName::GroupNormApply, grid, block, 2 * (64 + 2 * per_group) * 4, &arguments)
             }
             GroupNormKernel::Slices(slice) => {
                 let arguments = GroupNormArgs {
                     y, mean, inverse, x, gamma, beta, shift, pixels, channels: all, slice: int(slice.slice),
-                    per_group: per, epsilon, silu, threshold, purpose, kept, seed, step,
+                    per_group: per, epsilon, silu, threshold, purpose, kept, seed, step, elements,
                 };
                 let packs = if slice.repeats <= 1 { 1 } else if slice.repeats <= 4 || !half { 4 } else { 8 };
                 self.launch_slices(KernelName::GroupNorm { element, kept: packs }, slice, [channels, batch], &arguments)
@@ -100,7 +100,7 @@ impl Lowering<'_> {
             GroupNormKernel::AnyShape => {
                 let arguments = GroupNormAnyArgs {
                     y, mean, inverse, x, gamma, beta, shift, pixels, channels: all, per_group: per, epsilon, silu,
-                    threshold, purpose, kept, seed, step,
+                    threshold, purpose, kept, seed, step, elements,
                 };
                 let kernel = KernelName::GroupNormAny { element };
                 self.launch(kernel, [options.groups, batch, 1], [256, 1, 1], 0, &arguments)
@@ -125,7 +125,7 @@ impl Lowering<'_> {
         let (dgammas, dbetas) = (*scratch, scratch + (batch * channels * 4) as u64);
         let inputs = gradient_inputs(ins);
         let (dx, dshift) = (outs[0], outs.get(3).copied().unwrap_or(0));
-        let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
+        let MaskArgs { threshold, purpose, kept, seed, step, elements } = self.mask(options.mask, shapes[3]);
         let silu = i32::from(options.silu);
         let [pixels, all, per] = [pixels, channels, per_group].map(int);
         match kernel {
@@ -135,12 +135,12 @@ impl Lowering<'_> {
                 let (sums, chunks) = (scratch + (2 * batch * channels * 4) as u64, int(*chunks));
                 let arguments = GroupNormGradientSumsArgs {
                     sums, inputs, pixels, channels: all, chunks, per_group: per, silu, threshold, purpose, kept, seed,
-                    step,
+                    step, elements,
                 };
                 self.launch(KernelName::GroupNormGradientSums, grid, block, 0, &arguments)?;
                 let arguments = GroupNormGradientApplyArgs {
                     dx, dgammas, dbetas, dshift, sums, inputs, pixels, channels: all, chunks, per_group: per, silu,
-                    threshold, purpose, kept, seed, step,
+                    threshold, purpose, kept, seed, step, elements,
                 };
                 let shared = 3 * (64 + 2 * per_group) * 4;
                 self.launch(KernelName::GroupNormGradientApply, grid, block, shared, &arguments)?;
@@ -148,7 +148,7 @@ impl Lowering<'_> {
             GroupNormKernel::Slices(slice) => {
                 let arguments = GroupNormGradientArgs {
                     dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, slice: int(slice.slice), per_group: per,
-                    silu, threshold, purpose, kept, seed, step,
+                    silu, threshold, purpose, kept, seed, step, elements,
                 };
                 let packs = if slice.repeats > 1 && element == ElementType::Bf16 { 4 } else { 1 };
                 let kernel = KernelName::GroupNormGradient { element, kept: packs };
@@ -157,7 +157,7 @@ impl Lowering<'_> {
             GroupNormKernel::AnyShape => {
                 let arguments = GroupNormGradientAnyArgs {
                     dx, dgammas, dbetas, dshift, inputs, pixels, channels: all, per_group: per, silu, threshold,
-                    purpose, kept, seed, step,
+                    purpose, kept, seed, step, elements,
                 };
                 let kernel = KernelName::GroupNormGradientAny { element };
                 self.launch(kernel, [options.groups, batch, 1], [256, 1, 1], 0, &arguments)?;
@@ -169,10 +169,11 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Dropout's parameters; without a mask nothing is dropped.
-    pub(super) fn mask(&self, mask: Option<Mask>) -> MaskArgs {
+    /// Dropout's parameters for a tensor; without a mask nothing is dropped.
+    pub(super) fn mask(&self, mask: Option<Mask>, shape: &TensorShape) -> MaskArgs {
         let (threshold, purpose, kept) = mask.map_or((0, 0, 1.0), |m| (m.threshold(), m.purpose, m.kept()));
-        MaskArgs { threshold, purpose, kept: kept as f32, seed: self.seed, step: self.step }
+        let elements = long(shape.numel());
+        MaskArgs { threshold, purpose, kept: kept as f32, seed: self.seed, step: self.step, elements }
     }
 
     /// A kernel that goes by slices of channels.
@@ -201,6 +202,7 @@ pub(super) struct MaskArgs {
     pub kept: f32,
     pub seed: u64,
     pub step: Address,
+    pub elements: i64,
 }
 
 /// How GroupNorm's kernels cut an image: see group_norm.cu.

@@ -109,7 +109,7 @@ impl Lowering<'_> {
     pub(super) fn one_pass_norm(&mut self, part: &OnePass, options: &NormOptions, io: &Io) -> Result<()> {
         let Io { shapes, ins, pitches, outs, .. } = io;
         let (pixels, channels) = cut(shapes[0]);
-        let MaskArgs { threshold, purpose, kept, seed, step } = self.mask(options.mask);
+        let MaskArgs { threshold, purpose, kept, seed, step, elements } = self.mask(options.mask, shapes[0]);
         let arguments = GroupNormOnePassArgs {
             y: outs[0],
             mean: outs[1],
@@ -130,6 +130,7 @@ impl Lowering<'_> {
             kept,
             seed,
             step,
+            elements,
             pitch: int(pitches[0]),
         };
         let kernel = KernelName::GroupNormOnePass { variant: part.variant(options.silu) };
@@ -161,7 +162,7 @@ impl Lowering<'_> {
             slice: int(part.slice),
             per_group: int(channels / options.groups),
             silu: options.silu.into(),
-            kept: self.mask(options.mask).kept,
+            kept: self.mask(options.mask, shapes[3]).kept,
             pitch: int(pitches[3]),
         };
         for (i, (&address, &factor)) in addends.iter().zip(&op.addends).enumerate() {

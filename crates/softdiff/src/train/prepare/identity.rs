@@ -95,6 +95,15 @@ fn remove(store: RunStore, file: &FilePath) -> Result<(), PrepareError> {
     }
 }
 
+/// A run that several ranks have begun has more shares of a batch than the recipe says, and goes on with these.
+pub(in crate::train) fn adopt_shares(recipe: &mut Recipe, folder: &RunFolder) {
+    let text = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST).unwrap_or_default();
+    let saved = Recipe::parse_saved(&String::from_utf8_lossy(&text), "config.toml", &[]);
+    if let (1, Ok(saved)) = (recipe.train.accumulate, saved) {
+        recipe.train.accumulate = saved.train.accumulate;
+    }
+}
+
 /// A path that no recipe describes, in words.
 pub(super) fn described(path: &Path) -> String {
     let stages = path.stages().map(|(corruption, level)| format!("{} {level:?}\n", corruption.describe()));

@@ -104,6 +104,7 @@ fn loss_graph(run: &RunSpec) -> Result<(Graph, Var), ScoreError> {
         objective: &*run.objective,
         prediction: &run.prediction,
         batch: BATCH,
+        parts: 1,
         noise: StepNoise::Stratified,
         mirror: false,
         expected: run.expected,

@@ -1,0 +1,80 @@
+//! `softdiff train` in several processes that `mpirun` or `srun` started.
+
+use super::{Terminal, Train, preparing};
+use crate::diagnostics::{Failure, Outcome, is_lost_rank};
+use clap::ValueEnum;
+use softdiff::engine::Device;
+use softdiff::engine::ranks::Reduce;
+use softdiff::ranks::{Launch, RankGroup};
+use softdiff::recipe::Recipe;
+use softdiff::run::StopRequest;
+use softdiff::train::{Finished, Training};
+
+/// How gradients are added.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ReduceChoice {
+    #[default]
+    Exact,
+    Fast,
+}
+
+impl Train {
+    /// Trains with the other processes. Rank 0 speaks and writes.
+    pub(super) fn run_together(self, launch: Launch, json: bool, stop: &StopRequest) -> Outcome {
+        if let Some(threads) = launch.threads() {
+            // Where the pool is there already, it stays as it is.
+            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        }
+        let reduce = match self.reduce {
+            ReduceChoice::Exact => Reduce::Exact,
+            ReduceChoice::Fast => Reduce::Fast,
+        };
+        let device = Device::open(self.device.name())?;
+        if device.is_gpu() {
+            let failure = Failure::new(format!("{} started {} processes for GPUs", launch.launcher, launch.size));
+            return Err(failure.hint("several processes can train together on CPUs only: give --device cpu"));
+        }
+        let group = RankGroup::join(launch, reduce, stop)?;
+        match self.perform_together(&group, &device, json, stop) {
+            Ok(finished) => {
+                if group.ranks.is_first() {
+                    self.say_done(&finished, json);
+                }
+                group.finish();
+                Ok(())
+            }
+            Err(failure) if failure.is_stopped() => {
+                let is_first = group.ranks.is_first();
+                group.finish();
+                if is_first { Err(failure) } else { Err(failure.silent()) }
+            }
+            Err(failure) => {
+                group.fail(&failure.explain().0, failure.has_cause(is_lost_rank));
+                Err(failure)
+            }
+        }
+    }
+
+    fn perform_together(
+        &self,
+        group: &RankGroup,
+        device: &Device,
+        json: bool,
+        stop: &StopRequest,
+    ) -> Result<Finished, Failure> {
+        let is_first = group.ranks.is_first();
+        // The others need to see neither the recipe's file nor the run.
+        let text = if is_first { self.recipe()?.to_toml() } else { String::new() };
+        let text = group.ranks.broadcast(text.into_bytes())?;
+        let recipe = Recipe::parse_saved(&String::from_utf8_lossy(&text), "the recipe of rank 0", &[])?;
+        let event_file = if is_first { self.live_event_file()? } else { None };
+        let mut terminal = Terminal::new(stop.clone(), json || !is_first).with_tensorboard(event_file);
+        terminal.say(&format!("device: {device}; {} ranks by {}", group.ranks.size(), group.library()));
+        let progress = preparing();
+        let silent = |_: &'static str, _: &'static str, _: usize, _: usize| {};
+        let training = Training::of(recipe).device(device).checkpoint(self.checkpoint.unwrap_or_default());
+        let training = training.ranks(group.ranks.clone()).watch(&mut terminal);
+        let training = if is_first { training.progress(&progress) } else { training.progress(&silent) };
+        Ok(training.run_in(&self.out)?.finished)
+    }
+}

@@ -1,0 +1,9 @@
+//! Several processes that train together, as `mpirun` or `srun` starts them: who started them, what carries their messages, and
+//! how all learn that one of them is lost.
+
+mod group;
+mod launcher;
+mod watch;
+
+pub use group::{RankError, RankGroup, SHARES};
+pub use launcher::{Launch, Launcher};

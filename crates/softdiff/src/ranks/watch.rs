@@ -1,0 +1,282 @@
+//! A second line between the ranks, on which nothing is sent but signs of life. A rank that waits for a message of MPI waits
+//! for ever if the other one is dead or stopped; here that is seen, and the process ends.
+//!
+//! Every rank has a connection to rank 0. Lines: `.` every second, `stop SIGNAL`, `end WHY` and `bye`.
+
+use crate::run::{Holder, StopRequest, StopSignal};
+use softdiff_engine::ranks::Ranks;
+use softdiff_engine::{Error, Result};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+const BEAT: Duration = Duration::from_secs(1);
+/// A rank that says nothing for so long is lost.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The longest that connecting may take.
+const CONNECTING: Duration = Duration::from_secs(20);
+/// Longest line, so that nobody can fill the memory.
+const LONGEST: usize = 4096;
+/// Bytes of a host's name.
+const NAME: usize = 256;
+
+/// The line to the other ranks.
+pub(super) struct RankWatch(Arc<Line>);
+
+struct Line {
+    rank: usize,
+    hosts: Vec<String>,
+    stop: StopRequest,
+    /// The ranks at the other ends: on rank 0 all others, elsewhere rank 0.
+    peers: Mutex<Vec<(usize, TcpStream)>>,
+    leaving: AtomicBool,
+}
+
+impl RankWatch {
+    /// Connects the ranks and begins to watch. A lost rank ends this process.
+    pub(super) fn begin(ranks: &Ranks, stop: &StopRequest) -> Result<RankWatch> {
+        let hosts = hosts(ranks)?;
+        let rank = ranks.rank();
+        let local = hosts.iter().all(|host| *host == hosts[0]);
+        let connected = connect(ranks, &hosts, local);
+        // All or none.
+        let failed = ranks.largest(u8::from(connected.is_err()))?;
+        let peers = connected.map_err(|error| {
+            let what = "the ranks cannot watch each other".into();
+            let hint = "let the hosts connect to each other on any TCP port, or name rank 0's: MASTER_ADDR=HOST";
+            Error::Device { what, problem: error.to_string(), hint: hint.into() }
+        })?;
+        if failed != 0 {
+            return Err(Error::Rank { rank: None, problem: "could not connect to rank 0, and says why".into() });
+        }
+        let mut readers = Vec::new();
+        for (peer, stream) in &peers {
+            readers.push((*peer, stream.try_clone().map_err(lost_line)?));
+        }
+        let leaving = AtomicBool::new(false);
+        let line = Arc::new(Line { rank, hosts, stop: stop.clone(), peers: Mutex::new(peers), leaving });
+        for (peer, stream) in readers {
+            let line = line.clone();
+            let name = format!("watching rank {peer}");
+            Builder::new().name(name).spawn(move || line.listen(peer, stream)).map_err(lost_line)?;
+        }
+        let beating = line.clone();
+        Builder::new().name("signs of life".into()).spawn(move || beating.beat()).map_err(lost_line)?;
+        Ok(RankWatch(line))
+    }
+
+    /// The host of each rank.
+    pub(super) fn hosts(&self) -> &[String] {
+        &self.0.hosts
+    }
+
+    /// Says that this rank ends in order, or why not.
+    pub(super) fn leave(&self, reason: Option<&str>) {
+        self.0.leaving.store(true, Ordering::SeqCst);
+        match reason {
+            Some(reason) => self.0.say(&format!("end {}", reason.lines().next().unwrap_or_default()), None),
+            None => self.0.say("bye", None),
+        }
+    }
+}
+
+fn lost_line(error: std::io::Error) -> Error {
+    Error::Rank { rank: None, problem: format!("cannot be watched: {error}") }
+}
+
+/// The host's name of each rank.
+fn hosts(ranks: &Ranks) -> Result<Vec<String>> {
+    let mut name = Holder::this().host.into_bytes();
+    name.resize(NAME, 0);
+    let all = match ranks.others() {
+        Some(others) => others.gather(&name)?,
+        None => name,
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
+    Ok(all.chunks_exact(NAME).map(text).collect())
+}
+
+/// Connections to rank 0, or from all others. Rank 0 tells the others its port and a secret by MPI.
+fn connect(ranks: &Ranks, hosts: &[String], local: bool) -> std::io::Result<Vec<(usize, TcpStream)>> {
+    let other = |error: Error| std::io::Error::other(error.to_string());
+    let secret = || RandomState::new().hash_one(std::process::id()).to_le_bytes();
+    let listener = match ranks.is_first() {
+        true => {
+            let address = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+            TcpListener::bind((address, 0))
+                .and_then(|listener| listener.local_addr().map(|at| (listener, at.port())))
+                .ok()
+        }
+        false => None,
+    };
+    let greeting: Vec<u8> = match &listener {
+        Some((_, port)) => [&port.to_le_bytes()[..], &secret(), &secret()].concat(),
+        None => vec![0; 18],
+    };
+    // Also where rank 0 has no port: the others wait for this.
+    let greeting = ranks.broadcast(greeting).map_err(other)?;
+    let (port, secret) = (u16::from_le_bytes([greeting[0], greeting[1]]), &greeting[2..]);
+    let streams = match listener {
+        Some((listener, _)) => accept(&listener, secret, ranks.size())?,
+        None if ranks.is_first() || port == 0 => return Err(std::io::Error::other("rank 0 has no TCP port")),
+        None => {
+            let named = std::env::var("MASTER_ADDR").unwrap_or_else(|_| hosts[0].clone());
+            let mut stream = dial(if local { "127.0.0.1" } else { &named }, port)?;
+            stream.write_all(secret)?;
+            stream.write_all(&(ranks.rank() as u32).to_le_bytes())?;
+            vec![(0, stream)]
+        }
+    };
+    for (_, stream) in &streams {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(BEAT))?;
+        stream.set_write_timeout(Some(BEAT))?;
+    }
+    Ok(streams)
+}
+
+fn dial(host: &str, port: u16) -> std::io::Result<TcpStream> {
+    let begun = Instant::now();
+    let mut problem = std::io::Error::other(format!("{host} has no address"));
+    while begun.elapsed() < CONNECTING {
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => problem = error,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err(problem)
+}
+
+/// The connections of all other ranks, which know the secret.
+fn accept(listener: &TcpListener, secret: &[u8], size: usize) -> std::io::Result<Vec<(usize, TcpStream)>> {
+    listener.set_nonblocking(true)?;
+    let begun = Instant::now();
+    let mut found: Vec<(usize, TcpStream)> = Vec::new();
+    while found.len() + 1 < size {
+        match listener.accept() {
+            Ok((mut stream, _)) => {
+                stream.set_nonblocking(false)?;
+                stream.set_read_timeout(Some(BEAT))?;
+                let mut greeting = vec![0; secret.len() + 4];
+                if stream.read_exact(&mut greeting).is_ok() && &greeting[..secret.len()] == secret {
+                    let number = greeting[secret.len()..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+                    found.push((number as usize, stream));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < CONNECTING => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(std::io::Error::other(format!("{} of {size} ranks connected", found.len() + 1)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+impl Line {
+    fn peers(&self) -> MutexGuard<'_, Vec<(usize, TcpStream)>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Sends a line to all peers but one. That a peer is lost is noticed by who listens to it.
+    fn say(&self, line: &str, except: Option<usize>) {
+        for (peer, stream) in self.peers().iter_mut() {
+            if Some(*peer) != except {
+                let _ = stream.write_all(format!("{line}\n").as_bytes());
+            }
+        }
+    }
+
+    /// Sends signs of life, and a signal to rank 0.
+    fn beat(&self) {
+        let mut told = false;
+        while !self.is_leaving() {
+            self.say(".", None);
+            if let Some(signal) = self.stop.signal().filter(|_| self.rank != 0 && !told) {
+                told = true;
+                self.say(&format!("stop {signal}"), None);
+            }
+            std::thread::sleep(BEAT / 2);
+        }
+    }
+
+    fn listen(&self, peer: usize, mut stream: TcpStream) {
+        let (mut heard, mut text, mut buffer) = (Instant::now(), Vec::new(), [0; 512]);
+        loop {
+            let length = match stream.read(&mut buffer) {
+                Ok(0) => return self.lost(peer, "died"),
+                Ok(length) => length,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+                {
+                    0
+                }
+                Err(_) => return self.lost(peer, "died"),
+            };
+            if length > 0 {
+                heard = Instant::now();
+            } else if heard.elapsed() > SILENCE {
+                return self.lost(peer, &format!("has not answered for {} s", SILENCE.as_secs()));
+            }
+            text.extend_from_slice(&buffer[..length]);
+            while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = text.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                match line.trim_end().split_once(' ') {
+                    None if line.starts_with("bye") => return,
+                    Some(("stop", signal)) => self.stop_by(signal),
+                    // Rank 0 passes on what it hears, with the number in it.
+                    Some(("end", reason)) => {
+                        // What is wrong on all ranks is said by each.
+                        std::thread::sleep(BEAT / 2);
+                        return match peer == 0 && reason.starts_with("rank ") {
+                            true => self.end(None, reason),
+                            false => self.lost(peer, &format!("ended: {reason}")),
+                        };
+                    }
+                    _ => {}
+                }
+            }
+            text.truncate(LONGEST);
+        }
+    }
+
+    /// Does as if this process had received another's signal; a second one would end it at once.
+    fn stop_by(&self, signal: &str) {
+        let known = [StopSignal::Terminate, StopSignal::HangUp, StopSignal::Interrupt];
+        let signal = known.into_iter().find(|known| known.to_string() == signal);
+        if let (Some(signal), None) = (signal, self.stop.signal()) {
+            self.stop.ask(signal);
+        }
+    }
+
+    /// A rank is lost: tells the others, and ends.
+    fn lost(&self, peer: usize, problem: &str) {
+        let host = self.hosts.get(peer).map_or("", String::as_str);
+        self.end(Some(peer), &format!("rank {peer} on {host} {problem}"));
+    }
+
+    fn end(&self, lost: Option<usize>, problem: &str) {
+        if self.leaving.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if self.rank == 0 {
+            self.say(&format!("end {problem}"), lost);
+        }
+        self.stop.end(super::RankError::Lost(problem.into()));
+    }
+}

@@ -1,0 +1,58 @@
+//! What the ranks of a run agree on: the state they begin with, when to stop, and that their weights are the same.
+
+use super::TrainError;
+use crate::checkpoint::TrainingState;
+use crate::run::StopSignal;
+use softdiff_engine::ranks::Ranks;
+use softdiff_engine::{Error, Params};
+
+/// Refuses a batch that cannot be cut into so many parts, or parts that cannot be divided among the ranks; with one part, each
+/// rank has one.
+pub(super) fn require_shares(batch: usize, parts: usize, ranks: usize) -> Result<(), TrainError> {
+    let parts = if parts == 1 { ranks } else { parts };
+    match () {
+        () if !batch.is_multiple_of(parts) => Err(TrainError::Parts { batch, parts }),
+        () if !parts.is_multiple_of(ranks) => Err(TrainError::Ranks { parts, ranks }),
+        () => Ok(()),
+    }
+}
+
+/// Rank 0's state on every rank.
+pub(super) fn share_state(ranks: &Ranks, mut state: TrainingState) -> Result<TrainingState, TrainError> {
+    if ranks.others().is_none() {
+        return Ok(state);
+    }
+    let progress = serde_json::to_vec(&(&state.progress, state.adam.step)).expect("plain fields are always JSON");
+    let progress = ranks.broadcast(progress)?;
+    let unreadable =
+        |error: serde_json::Error| Error::Rank { rank: Some(0), problem: format!("sent no state: {error}") };
+    (state.progress, state.adam.step) = serde_json::from_slice(&progress).map_err(unreadable)?;
+    let averages = state.adam.ema.iter_mut();
+    for params in averages.chain([&mut state.params]) {
+        for index in 0..params.specs().len() {
+            ranks.broadcast_values(params.value_mut(index))?;
+        }
+    }
+    for moment in state.adam.first.iter_mut().chain(&mut state.adam.second) {
+        ranks.broadcast_values(moment)?;
+    }
+    Ok(state)
+}
+
+/// The signal that any rank received: what one is asked, all are.
+pub(super) fn agree_to_stop(ranks: &Ranks, signal: Option<StopSignal>) -> Result<Option<StopSignal>, TrainError> {
+    const SIGNALS: [StopSignal; 3] = [StopSignal::Interrupt, StopSignal::HangUp, StopSignal::Terminate];
+    let own = signal.and_then(|signal| SIGNALS.iter().position(|known| *known == signal));
+    let code = ranks.largest(own.map_or(0, |place| place as u8 + 1))?;
+    Ok(usize::from(code).checked_sub(1).map(|place| SIGNALS[place]))
+}
+
+/// Refuses to save weights of which another rank has others.
+pub(super) fn require_same_weights(ranks: &Ranks, weights: &Params<f32>) -> Result<(), TrainError> {
+    if ranks.others().is_none() {
+        return Ok(());
+    }
+    let values = (0..weights.specs().len()).flat_map(|index| weights.value(index));
+    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+    Ok(ranks.require_same("has weights whose digest", &bytes)?)
+}
