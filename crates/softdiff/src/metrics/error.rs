@@ -1,7 +1,7 @@
 //! Why a metric could not be computed.
 
 use crate::data::DataError;
-use crate::inception::{HOW_TO_GET, InceptionError};
+use crate::inception::InceptionError;
 use crate::linalg::LinalgError;
 use crate::transport::TransportError;
 use softdiff_engine::Hint;
@@ -84,7 +84,9 @@ impl Hint for MetricError {
             MetricError::NothingInCommon => "measure both with the same --metrics".into(),
             MetricError::StatisticsOnly { .. } => "give the data set itself, or --metrics fid,fid-infinity".into(),
             MetricError::LikelihoodOfImages => "measure it alone: --metrics likelihood".into(),
-            MetricError::NoNetwork => HOW_TO_GET.into(),
+            MetricError::NoNetwork => {
+                "softdiff data fetch fid-inception (96 MB), or give --network FILE or set SOFTDIFF_INCEPTION".into()
+            }
             _ => return None,
         })
     }
