@@ -333,3 +333,27 @@ fn the_images_of_several_jobs_are_the_files_of_one() {
     let failed = softdiff(&["sample", &run, "--seeds=0..2", "--only=1/3", "--device=cpu", "--out", &parts]);
     assert!(text(&failed.stderr).contains("hint: divide them into 2 parts or fewer"), "{}", text(&failed.stderr));
 }
+
+#[test]
+fn a_film_alone_leaves_the_grid_alone_and_counts_and_names_are_right() {
+    let scratch = Scratch::new("sample-film");
+    let (run, folder) = (tiny_run(&scratch), scratch.path("here"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(format!("{folder}/samples.png"), "kept").unwrap();
+    let film = ["sample", &run, "--device", "cpu", "--seeds", "3", "--film", "film.gif"];
+    let made = support::command(&film).current_dir(&folder).output().unwrap();
+    let said = text(&made.stderr);
+    assert!(made.status.success() && said.starts_with("1 image of quickstart at step 8"), "{said}");
+    assert!(bytes(format!("{folder}/film.gif")).starts_with(b"GIF"));
+    assert_eq!(bytes(format!("{folder}/samples.png")), b"kept");
+    let again = support::command(&film[..6]).current_dir(&folder).output().unwrap();
+    assert!(again.status.success() && bytes(format!("{folder}/samples.png")).starts_with(b"\x89PNG"));
+    let help = done(&["sample", "--help"]);
+    for name in softdiff::sampler::names() {
+        assert!(help.contains(name), "{name}");
+    }
+    let said = text(&softdiff(&["sample", &run, "--sampler", "eular"]).stderr);
+    assert!(said.contains("did you mean euler-maruyama?"), "{said}");
+    let said = text(&softdiff(&["export", &run]).stderr);
+    assert!(said.contains("nothing to write") && said.contains("--out") && said.contains("--csv"), "{said}");
+}

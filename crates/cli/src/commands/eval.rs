@@ -7,6 +7,7 @@ mod sets;
 use super::device::DeviceFlag;
 use crate::atomic_file::{self, save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Tasks;
 use clap::{Args, Subcommand};
 use metric::MetricFlag;
@@ -229,11 +230,13 @@ fn neighbours(images: &Dataset, reference: &Dataset, nearest: &[Nearest]) -> Pic
 /// The numbers for a reader, then the warnings.
 fn show(evaluation: &Evaluation) {
     let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
-    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} images of") };
+    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{} of", counted(n, "image")) };
     let against = format!("{} {}", count(reference.count), reference.source);
     match images.count {
         0 => println!("{}", one_line(&format!("{against} under the model {}", images.source))),
-        generated => println!("{}", one_line(&format!("{generated} images of {} against {against}", images.source))),
+        generated => {
+            println!("{}", one_line(&format!("{} of {} against {against}", counted(generated, "image"), images.source)))
+        }
     }
     if let Some(made) = &evaluation.made {
         let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));

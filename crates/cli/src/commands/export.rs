@@ -36,7 +36,7 @@ pub struct Export {
     /// A run's folder, one of its checkpoints, or an exported model.
     model: PathBuf,
     /// The folder to write the model to; with --format score-sde a file, .pth or .safetensors.
-    #[arg(long, value_name = "PATH", required_unless_present_any = ["tensorboard", "csv"])]
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// What to write: a model's folder, or its weights for PyTorch.
     #[arg(long, value_enum, default_value_t = ExportFormat::Softdiff, requires = "out")]
@@ -77,6 +77,10 @@ enum StoredPrecision {
 
 impl Export {
     pub fn run(self, json: bool) -> Outcome {
+        if self.out.is_none() && self.tensorboard.is_none() && self.csv.is_none() {
+            let failure = Failure::new("there is nothing to write");
+            return Err(failure.hint("give --out for the model, or --tensorboard or --csv for a run's records"));
+        }
         let mut facts = json!({});
         if self.tensorboard.is_some() || self.csv.is_some() {
             let files = self.records()?;

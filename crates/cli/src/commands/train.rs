@@ -12,6 +12,7 @@ use estimate::duration;
 use super::device::DeviceFlag;
 use crate::atomic_file::unwritable;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Tasks;
 use clap::Args;
 use serde_json::json;
@@ -220,7 +221,12 @@ fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
         return Ok(());
     }
     println!("recipe      {}", one_line(&recipe.name));
-    println!("data        {images} images of {shape}: {} {}", source.format(), one_line(&recipe.data.source));
+    println!(
+        "data        {} of {shape}: {} {}",
+        counted(images, "image"),
+        source.format(),
+        one_line(&recipe.data.source)
+    );
     println!("path        {}", recipe.path.kind());
     let list = |sizes: &mut dyn Iterator<Item = usize>| {
         let sizes: Vec<String> = sizes.map(|size| size.to_string()).collect();
@@ -236,7 +242,9 @@ fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
     if let (Some(StepTime { seconds: step, images, steps }), Some(seconds)) = (time, seconds) {
         let (step, total) = (duration(step), duration(seconds));
         println!(
-            "time        about {total}, {step} a step ({steps} timed with {images} images); previews, scores and checkpoints come on top"
+            "time        about {total}, {step} a step ({} timed with {}); previews, scores and checkpoints come on top",
+            counted(steps as usize, "step"),
+            counted(images, "image")
         );
     }
     if let Some(selection) = selection {

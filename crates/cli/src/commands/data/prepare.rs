@@ -4,6 +4,7 @@ use super::crops::{CropFlags, CropTask};
 use super::{ExifFlag, SplitName, explain, explain_opening};
 use crate::atomic_file::{self, unwritable};
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -197,6 +198,7 @@ fn report(out: &Path, dataset: &Dataset, json: bool) {
     } else {
         let skipped = dataset.skipped().len();
         let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-        eprintln!("wrote {}: {count} images of {width} x {height} x {channels}, {hash}{skipped}", out.display());
+        let images = counted(count, "image");
+        eprintln!("wrote {}: {images} of {width} x {height} x {channels}, {hash}{skipped}", out.display());
     }
 }
