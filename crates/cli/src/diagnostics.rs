@@ -153,7 +153,7 @@ impl Failure {
 }
 
 /// Whether an error says that another rank of a training is lost.
-pub fn is_lost_rank(error: &(dyn Error + 'static)) -> bool {
+fn is_lost_rank(error: &(dyn Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(RankError::Lost(_)))
         || matches!(error.downcast_ref(), Some(EngineError::Rank { .. }))
 }

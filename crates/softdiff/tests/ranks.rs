@@ -15,7 +15,7 @@ use softdiff::network::UNetConfig;
 use softdiff::path::Path;
 use softdiff::prior::Prior;
 use softdiff::run::{RunFolder, StopRequest, StopSignal};
-use softdiff::train::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Unwatched, Watcher, train};
+use softdiff::train::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Training, Unwatched, Watcher, train};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::thread;
@@ -268,4 +268,75 @@ fn shares_that_the_ranks_cannot_divide_are_refused() {
         let error = result.unwrap_err();
         assert_eq!(error.to_string(), "the 8 parts of a batch cannot be divided among 3 ranks");
     }
+}
+
+const TINY: [&str; 15] = [
+    "data.limit=64",
+    "data.size=8",
+    "schedule.images=32",
+    "schedule.candidates=24",
+    "schedule.knots=8",
+    "path.corruption.largest=3",
+    "prior.modes=4",
+    "prior.components=1",
+    "network.channels=8",
+    "network.multipliers=[1, 2]",
+    "train.batch=8",
+    "train.steps=4",
+    "preview=",
+    "checkpoint.keep_best=0",
+    "train.ema=[0.9]",
+];
+
+/// A recipe on `size` ranks in a folder, with changes by rank.
+fn recipe(
+    root: &FilePath,
+    size: usize,
+    images: impl Fn(usize) -> Option<Dataset> + Sync,
+) -> Vec<Result<TrainingState, TrainError>> {
+    on_ranks(size, Reduce::Exact, |rank, ranks| {
+        let mut training = Training::from_recipe("quickstart").device(&Device::Cpu).ranks(ranks);
+        for set in TINY {
+            training = training.set(set);
+        }
+        if size == 1 {
+            training = training.set("train.accumulate=8");
+        }
+        if let Some(images) = images(rank) {
+            training = training.images(images);
+        }
+        training.run_in(root).map(|trained| trained.finished.state)
+    })
+}
+
+#[test]
+fn the_other_ranks_get_recipe_schedule_and_prior_from_rank_0_and_one_process_goes_on() {
+    let (alone, together) = (folder("ranks_recipe_alone"), folder("ranks_recipe_together"));
+    let expected = recipe(&alone, 1, |_| None).remove(0).unwrap();
+    for state in recipe(&together, 4, |_| None) {
+        assert!(state.unwrap().params == expected.params);
+    }
+    let read = |root: &FilePath, name: &str| std::fs::read(root.join(name)).unwrap();
+    for name in ["config.toml", "schedule.json", "prior.safetensors", "events.jsonl", "data.json"] {
+        assert!(read(&alone, name) == read(&together, name), "{name}");
+    }
+    // The recipe says nothing of shares; the run has eight.
+    let mut training = Training::from_recipe("quickstart").device(&Device::Cpu);
+    for set in TINY {
+        training = training.set(set);
+    }
+    assert_eq!(training.run_in(&together).unwrap().finished.from_step, 4);
+}
+
+#[test]
+fn a_rank_with_other_images_is_refused() {
+    let images = |rank: usize| {
+        let dataset = dataset();
+        let mut pixels = dataset.pixels().to_vec();
+        pixels[7] ^= u8::from(rank == 1);
+        Some(Dataset::new(SIDE, SIDE, 1, pixels, None, vec![]))
+    };
+    let results = recipe(&folder("ranks_images"), 2, images);
+    let said: Vec<String> = results.into_iter().map(|result| result.unwrap_err().to_string()).collect();
+    assert!(said[0].starts_with("rank 1 ended") && said[1].contains("images"), "{said:?}");
 }

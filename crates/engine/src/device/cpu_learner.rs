@@ -86,7 +86,9 @@ impl CpuLearner {
             return update(&mut self.params, &mut self.adam, &gradients, &results, 1).map(Some);
         }
         let share = 1.0 / self.accumulate as f32;
-        self.sum.add(gradients.concat().into_par_iter().map(|g| share * g).collect());
+        let mut gradient = gradients.concat();
+        gradient.par_iter_mut().for_each(|g| *g *= share);
+        self.sum.add(gradient);
         if part + 1 < self.ranks.own(self.accumulate).end {
             return Ok(None);
         }

@@ -92,16 +92,19 @@ impl Ranks {
         }
     }
 
-    /// An error where another rank has other bytes than rank 0; `what` names them.
+    /// An error where another rank has other bytes than rank 0; `what` says what they are.
     pub fn require_same(&self, what: &str, bytes: &[u8]) -> Result<()> {
         let Some(others) = self.others() else { return Ok(()) };
         let digest = blake3::hash(bytes);
         let all = others.gather(digest.as_bytes())?;
         let digests = all.chunks_exact(digest.as_bytes().len());
         match digests.enumerate().find(|(_, other)| *other != &all[..other.len()]) {
-            Some((rank, _)) => {
-                Err(Error::Rank { rank: Some(rank), problem: format!("{what} differs from that of rank 0") })
-            }
+            Some((rank, _)) => Err(Error::Device {
+                what: format!("rank {rank} differs from rank 0"),
+                problem: what.into(),
+                hint: "use the same program, images and kind of processor on all hosts; the last checkpoint is whole"
+                    .into(),
+            }),
             None => Ok(()),
         }
     }

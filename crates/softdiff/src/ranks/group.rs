@@ -93,7 +93,7 @@ impl RankGroup {
         };
         // Other instructions round otherwise.
         let program = format!("{} {:?} {reduced}", build(), cpu::isa());
-        ranks.require_same("runs a program that (version, instruction set or --reduce)", program.as_bytes())?;
+        ranks.require_same("the program, its instruction set or --reduce", program.as_bytes())?;
         Ok(RankGroup { communicator, watch, ranks })
     }
 

@@ -9,7 +9,7 @@ use softdiff_engine::{Error, Result};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -20,6 +20,8 @@ const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(10);
 /// The longest that connecting may take.
 const CONNECTING: Duration = Duration::from_secs(20);
+/// The longest that one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(3);
 /// Longest line, so that nobody can fill the memory.
 const LONGEST: usize = 4096;
 /// Bytes of a host's name.
@@ -115,18 +117,20 @@ fn connect(ranks: &Ranks, hosts: &[String], local: bool) -> std::io::Result<Vec<
         false => None,
     };
     let greeting: Vec<u8> = match &listener {
-        Some((_, port)) => [&port.to_le_bytes()[..], &secret(), &secret()].concat(),
-        None => vec![0; 18],
+        Some((_, port)) => [&port.to_le_bytes()[..], &own_address().octets(), &secret(), &secret()].concat(),
+        None => vec![0; 22],
     };
     // Also where rank 0 has no port: the others wait for this.
     let greeting = ranks.broadcast(greeting).map_err(other)?;
-    let (port, secret) = (u16::from_le_bytes([greeting[0], greeting[1]]), &greeting[2..]);
+    let (port, secret) = (u16::from_le_bytes([greeting[0], greeting[1]]), &greeting[6..]);
+    let address = Ipv4Addr::new(greeting[2], greeting[3], greeting[4], greeting[5]).to_string();
     let streams = match listener {
         Some((listener, _)) => accept(&listener, secret, ranks.size())?,
         None if ranks.is_first() || port == 0 => return Err(std::io::Error::other("rank 0 has no TCP port")),
         None => {
             let named = std::env::var("MASTER_ADDR").unwrap_or_else(|_| hosts[0].clone());
-            let mut stream = dial(if local { "127.0.0.1" } else { &named }, port)?;
+            let places = if local { vec!["127.0.0.1"] } else { vec![named.as_str(), address.as_str()] };
+            let mut stream = dial(&places, port)?;
             stream.write_all(secret)?;
             stream.write_all(&(ranks.rank() as u32).to_le_bytes())?;
             vec![(0, stream)]
@@ -140,12 +144,25 @@ fn connect(ranks: &Ranks, hosts: &[String], local: bool) -> std::io::Result<Vec<
     Ok(streams)
 }
 
-fn dial(host: &str, port: u16) -> std::io::Result<TcpStream> {
+/// The address by which others reach this machine, where it has a route; nothing is sent.
+fn own_address() -> Ipv4Addr {
+    let elsewhere = (Ipv4Addr::new(192, 0, 2, 1), 9);
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+    let address = socket.and_then(|socket| socket.connect(elsewhere).and_then(|()| socket.local_addr()));
+    match address.map(|address| address.ip()) {
+        Ok(IpAddr::V4(address)) => address,
+        _ => Ipv4Addr::LOCALHOST,
+    }
+}
+
+/// Connects to the first of these that answers.
+fn dial(hosts: &[&str], port: u16) -> std::io::Result<TcpStream> {
     let begun = Instant::now();
-    let mut problem = std::io::Error::other(format!("{host} has no address"));
+    let mut problem = std::io::Error::other(format!("{} has no address", hosts[0]));
     while begun.elapsed() < CONNECTING {
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
+        let addresses = hosts.iter().filter_map(|host| (*host, port).to_socket_addrs().ok());
+        for address in addresses.flatten() {
+            match TcpStream::connect_timeout(&address, ATTEMPT) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => problem = error,
             }

@@ -5,6 +5,8 @@ use super::{RunStore, TrainError};
 use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder, RunLock};
 use softdiff_engine::ranks::Ranks;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -46,8 +48,11 @@ impl BorrowedRun {
         if ranks.broadcast(vec![])? != [1] {
             return Ok(None);
         }
-        let name = format!("softdiff-rank-{}-{}", ranks.rank(), std::process::id());
-        let folder = RunFolder::new(&std::env::temp_dir().join(name));
+        // A name that nobody can foresee, and a folder that was not there.
+        let name = format!("softdiff-rank-{}-{:016x}", ranks.rank(), RandomState::new().hash_one(std::process::id()));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).map_err(|source| RunError::Io { action: "make", path: path.clone(), source })?;
+        let folder = RunFolder::new(&path);
         let lock = folder.lock()?;
         let borrowed = BorrowedRun { folder, lock };
         for path in files(&borrowed.folder) {

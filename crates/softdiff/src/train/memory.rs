@@ -40,8 +40,9 @@ impl TrainingMemory {
         let plan = Plan::new(&graph, &[gradients, vec![loss]].concat())?;
         let float = size_of::<f32>() as u64;
         let parameters = graph.param_elements();
-        // Weights, two moments and the averages, twice; a file of them as bytes; the sum of the gradients of all parts.
-        let sets = 2 * (3 + train.ema.len() as u64) + 2 + u64::from(parts > 1);
+        // Weights, two moments and the averages, twice; a file of them as bytes; sums of the gradients of some parts.
+        let sums = if parts > 1 { u64::from(parts.ilog2()) + 1 } else { 0 };
+        let sets = 2 * (3 + train.ema.len() as u64) + 2 + sums;
         let images = IMAGES_OF_A_STEP * (batch * shape.len()) as u64;
         let activations = plan.arena_bytes() as u64 + images * float;
         Ok(TrainingMemory { parameters, state: sets * parameters * float, activations, shape, batch, parts })

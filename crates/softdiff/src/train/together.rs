@@ -54,5 +54,5 @@ pub(super) fn require_same_weights(ranks: &Ranks, weights: &Params<f32>) -> Resu
     }
     let values = (0..weights.specs().len()).flat_map(|index| weights.value(index));
     let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
-    Ok(ranks.require_same("has weights whose digest", &bytes)?)
+    Ok(ranks.require_same("the weights, which every rank computes", &bytes)?)
 }

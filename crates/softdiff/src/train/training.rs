@@ -270,7 +270,7 @@ impl<'a> Training<'a> {
             let borrowed = BorrowedRun::receive(&ranks)?;
             self.prepare_with(borrowed.as_ref().map(BorrowedRun::store), Some(&device))?
         };
-        ranks.require_same("has a recipe, schedule or prior that", format!("{:?}", prepared.identity).as_bytes())?;
+        ranks.require_same("recipe, schedule or prior", format!("{:?}", prepared.identity).as_bytes())?;
         let watcher = watcher.unwrap_or(&mut unwatched);
         let scorer = match store {
             Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,

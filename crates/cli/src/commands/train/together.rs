@@ -1,14 +1,14 @@
 //! `softdiff train` in several processes that `mpirun` or `srun` started.
 
 use super::{Terminal, Train, preparing};
-use crate::diagnostics::{Failure, Outcome, is_lost_rank};
+use crate::diagnostics::{Failure, Outcome};
 use clap::ValueEnum;
 use softdiff::engine::Device;
 use softdiff::engine::ranks::Reduce;
 use softdiff::ranks::{Launch, RankGroup};
 use softdiff::recipe::Recipe;
 use softdiff::run::StopRequest;
-use softdiff::train::{Finished, Training};
+use softdiff::train::{Finished, Training, Watcher};
 
 /// How gradients are added.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -49,7 +49,7 @@ impl Train {
                 if is_first { Err(failure) } else { Err(failure.silent()) }
             }
             Err(failure) => {
-                group.fail(&failure.explain().0, failure.has_cause(is_lost_rank));
+                group.fail(&failure.explain().0, failure.has_cause(is_unknown_rank));
                 Err(failure)
             }
         }
@@ -67,14 +67,28 @@ impl Train {
         let text = if is_first { self.recipe()?.to_toml() } else { String::new() };
         let text = group.ranks.broadcast(text.into_bytes())?;
         let recipe = Recipe::parse_saved(&String::from_utf8_lossy(&text), "the recipe of rank 0", &[])?;
-        let event_file = if is_first { self.live_event_file()? } else { None };
-        let mut terminal = Terminal::new(stop.clone(), json || !is_first).with_tensorboard(event_file);
+        let training = Training::of(recipe).device(device).checkpoint(self.checkpoint.unwrap_or_default());
+        let training = training.ranks(group.ranks.clone());
+        if !is_first {
+            return Ok(training.watch(&mut OtherRank(stop.clone())).run_in(&self.out)?.finished);
+        }
+        let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file()?);
         terminal.say(&format!("device: {device}; {} ranks by {}", group.ranks.size(), group.library()));
         let progress = preparing();
-        let silent = |_: &'static str, _: &'static str, _: usize, _: usize| {};
-        let training = Training::of(recipe).device(device).checkpoint(self.checkpoint.unwrap_or_default());
-        let training = training.ranks(group.ranks.clone()).watch(&mut terminal);
-        let training = if is_first { training.progress(&progress) } else { training.progress(&silent) };
-        Ok(training.run_in(&self.out)?.finished)
+        Ok(training.watch(&mut terminal).progress(&progress).run_in(&self.out)?.finished)
     }
+}
+
+/// A rank that says nothing and stops by signals.
+struct OtherRank(StopRequest);
+
+impl Watcher for OtherRank {
+    fn stop_request(&self) -> StopRequest {
+        self.0.clone()
+    }
+}
+
+/// Whether another rank is lost, and only the watch can say which one.
+fn is_unknown_rank(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(softdiff::engine::Error::Rank { rank: None, .. }))
 }

@@ -15,9 +15,9 @@ section! {
         steps: u64 = 1_000_000, Whole(1..=UNLIMITED), "updates to do";
         from: Option<String> = None, TextOrOff(), "a run, model or imported file whose weights to begin with; with those of an import come its average and Adam's moments", unless_default;
         batch: usize = 128, Size(1..=65_536), "images per update";
-        accumulate: usize = 1, Size(1..=65_536), "parts in which a batch is computed, each a whole fraction of it";
+        accumulate: usize = 1, Size(1..=65_536), "equal parts in which a batch is computed; several processes share them, with 1 in as many parts as there are processes, or 8";
         recompute: bool = false, Flag(), "compute cheap results again for the gradients: the same result in less memory, slower", unless_default;
-        stratified: bool = false, Flag(), "draw one time in each of as many equal parts of [0, 1] as there are images in a part of the batch", unless_default;
+        stratified: bool = false, Flag(), "draw one time in each of as many equal parts of [0, 1] as there are images in a batch", unless_default;
         precision: Precision = Precision::Bf16, Word(&PRECISIONS), "of the activations; processors compute bf16 as f32";
         rate: f64 = AdamConfig::default().rate, Number(Range::Positive), "learning rate after warm-up";
         beta1: f64 = AdamConfig::default().beta1, Number(Range::BelowOne), "of Adam";
