@@ -43,7 +43,7 @@ fn features_equal_those_of_pytorch_fid_and_torch_fidelity() {
 fn files_that_are_not_the_network_are_refused_with_a_remedy() {
     let refused = |path: &Path| Inception::read(path).err().unwrap().to_string();
     let missing = Inception::read(Path::new("no/such.pth")).err().unwrap();
-    assert!(missing.hint().unwrap().contains("docs/evaluation.md"));
+    assert!(missing.hint().unwrap().contains("softdiff data fetch fid-inception"));
     assert!(refused(&common::golden("README.md")).contains("not a safetensors file"));
     let other = refused(&common::golden("../../../diffusion/tests/golden/ot.safetensors"));
     assert!(other.contains("expected F32") || other.contains("is not the FID network"), "{other}");
