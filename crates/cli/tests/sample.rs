@@ -355,5 +355,5 @@ fn a_film_alone_leaves_the_grid_alone_and_counts_and_names_are_right() {
     let said = text(&softdiff(&["sample", &run, "--sampler", "eular"]).stderr);
     assert!(said.contains("did you mean euler-maruyama?"), "{said}");
     let said = text(&softdiff(&["export", &run]).stderr);
-    assert!(said.contains("nothing to write") && said.contains("--out") && said.contains("--csv"), "{said}");
+    assert!(said.contains("--tensorboard") && said.contains("--out") && said.contains("--csv"), "{said}");
 }

@@ -203,8 +203,8 @@ fn pipes_and_endless_files_are_refused_wherever_a_file_is_named_or_looked_for() 
         refused(&["corrupt", file, "--out", &scratch.path("c.png")]);
     }
     let out = scratch.path("experiment");
-    fs::create_dir(&out).unwrap();
-    assert!(Command::new("mkfifo").arg(format!("{out}/results.json")).status().unwrap().success());
+    fs::create_dir_all(format!("{out}/schedule-oracle")).unwrap();
+    assert!(Command::new("mkfifo").arg(format!("{out}/schedule-oracle/results.json")).status().unwrap().success());
     refused(&["reproduce", "schedule-oracle", "--data=embedded:fashion-mnist", "--out", &out]);
 }
 

@@ -3,7 +3,7 @@
 use super::checkpoint::CheckpointFlag;
 use crate::atomic_file::{save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::{Value, json};
 use softdiff::history::{History, evaluations_csv, event_file_name, metrics_csv, steps_csv, tensorboard};
 use softdiff::metrics::StoredEvaluations;
@@ -32,6 +32,7 @@ Example: what happened in a run, finished or not, for TensorBoard and as tables 
 /// Write a model as a folder (weights, recipe, schedule, prior, card, hashes), or a run's records for other programs.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
+#[command(group = ArgGroup::new("what").args(["out", "tensorboard", "csv"]).required(true).multiple(true))]
 pub struct Export {
     /// A run's folder, one of its checkpoints, or an exported model.
     model: PathBuf,
@@ -77,10 +78,6 @@ enum StoredPrecision {
 
 impl Export {
     pub fn run(self, json: bool) -> Outcome {
-        if self.out.is_none() && self.tensorboard.is_none() && self.csv.is_none() {
-            let failure = Failure::new("there is nothing to write");
-            return Err(failure.hint("give --out for the model, or --tensorboard or --csv for a run's records"));
-        }
         let mut facts = json!({});
         if self.tensorboard.is_some() || self.csv.is_some() {
             let files = self.records()?;

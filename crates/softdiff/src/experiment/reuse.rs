@@ -31,6 +31,9 @@ fn is_of(run: &Path, recipe: &Recipe) -> bool {
         return false;
     }
     let Ok(other) = Recipe::saved(&config, &[]) else { return false };
-    let same = Recipe { name: recipe.name.clone(), ..other } == *recipe;
+    // The run's file states its network; that of the same images is chosen alike.
+    let mut wanted = recipe.clone();
+    wanted.network.adopt(&other.network);
+    let same = Recipe { name: recipe.name.clone(), ..other } == wanted;
     same && Model::open_at(run, None, CheckpointChoice::Last).is_ok_and(|model| model.step == recipe.train.steps)
 }

@@ -21,25 +21,22 @@ impl StoredEvaluations {
             groups.iter().filter(|group| measured(group) > 1).max_by_key(|group| measured(group)).zip(Some(*named))
         })?;
         let states: BTreeSet<_> = points(group, metric).map(|(made, _)| (made.step, &made.weights)).collect();
-        let mut lines: BTreeMap<String, (Vec<(f64, f64)>, Vec<f64>)> = BTreeMap::new();
+        let mut lines: BTreeMap<String, Series> = BTreeMap::new();
         for (made, measured) in points(group, metric) {
             let name = match states.len() {
                 1 => made.sampler.clone(),
                 _ => format!("{}, step {}", made.sampler, made.step),
             };
-            let (points, errors) = lines.entry(name).or_default();
-            points.push((made.evaluations as f64, measured.value));
-            errors.push(measured.error.unwrap_or(f64::NAN));
+            let line = lines.entry(name.clone()).or_insert_with(|| Series::new(name, vec![]));
+            line.points.push((made.evaluations as f64, measured.value));
+            line.errors.push(measured.error.unwrap_or(f64::NAN));
         }
         let chart = Chart {
             x: "evaluations of the network per image".into(),
             y: words.into(),
             log_x: true,
             from_zero: true,
-            series: lines
-                .into_iter()
-                .map(|(name, (points, errors))| Series::new(name, points).with_errors(errors))
-                .collect(),
+            series: lines.into_values().collect(),
             ..Chart::default()
         };
         let count = group.first().map_or(0, |one| one.protocol.images.count);

@@ -141,6 +141,12 @@ impl NetworkSection {
         self.attention.get_or_insert_with(|| usual.attention_for(side, multipliers.len()));
     }
 
+    /// Takes the levels and the attention of another one, where the choice is left open here.
+    pub fn adopt(&mut self, other: &NetworkSection) {
+        self.multipliers = self.multipliers.take().or_else(|| other.multipliers.clone());
+        self.attention = self.attention.take().or_else(|| other.attention.clone());
+    }
+
     /// The network for square images of `shape` on `path`.
     pub fn config(&self, shape: Shape, path: &PathSection) -> UNetConfig {
         let mut settled = self.clone();

@@ -121,8 +121,7 @@ fn saved_recipe(folder: &RunFolder) -> Option<Result<Recipe, RecipeError>> {
 pub(super) fn adopt_network(recipe: &mut Recipe, folder: &RunFolder) {
     let automatic = recipe.network.multipliers.is_none() || recipe.network.attention.is_none();
     if automatic && let Some(Ok(before)) = saved_recipe(folder) {
-        recipe.network.multipliers = recipe.network.multipliers.take().or(before.network.multipliers);
-        recipe.network.attention = recipe.network.attention.take().or(before.network.attention);
+        recipe.network.adopt(&before.network);
     }
 }
 
