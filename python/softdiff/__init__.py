@@ -23,6 +23,7 @@ from ._softdiff import (
     __version__,
     corrupt,
     evaluate,
+    fetch,
     fid,
     load,
     read_images,
@@ -64,6 +65,7 @@ __all__ = [
     "__version__",
     "corrupt",
     "evaluate",
+    "fetch",
     "fid",
     "load",
     "read_images",
@@ -81,7 +83,7 @@ def restore(photo, task=None, *, model=None, device="auto", **options):
         photo: a file, or an array [height, width, channels] or [height, width].
         task: as of `Model.restore`.
         model: by default the model for photographs: the one that the environment variable SOFTDIFF_PHOTO_MODEL names, or
-            models/photos in the current folder.
+            models/photos in the current folder, or the one inside the package.
         device: as of `load`.
         options: as of `Model.restore`.
     """

@@ -1,3 +1,4 @@
+import pathlib
 from os import PathLike
 from typing import Any, Callable, Iterable, Iterator, Literal, Optional, Sequence, Union, final
 
@@ -265,6 +266,7 @@ def evaluate(
     device: str = "auto",
     progress: bool = True,
 ) -> dict[str, float]: ...
+def fetch(name: Literal["cifar10", "fashion-mnist", "mnist", "fid-inception"], *, progress: bool = True) -> pathlib.Path: ...
 def read_images(
     source: _StrPath,
     *,

@@ -13,7 +13,8 @@ use softdiff::image::Picture;
 use softdiff::metrics::{ImageSet, ImageSetOptions};
 use std::path::PathBuf;
 
-/// Reads images: a folder, zip, tar, CIFAR-10, IDX, npz, Parquet or image file, or "embedded:fashion-mnist".
+/// Reads images: a folder, zip, tar, CIFAR-10, IDX, npz, Parquet or image file, "embedded:fashion-mnist", or
+/// the name of data that was fetched, such as "cifar10".
 ///
 /// Args:
 ///     source: where they are.

@@ -36,8 +36,13 @@ pub fn with_hint(problem: &str, hint: Option<&str>) -> PyErr {
 }
 
 /// A hint with the flags of the command line written as Python's arguments: `--level 2` becomes `level=2`, and
-/// `--set train.recompute=true` becomes `set={"train.recompute": "true"}`.
+/// `--set train.recompute=true` becomes `set={"train.recompute": "true"}`. `softdiff data fetch cifar10` becomes a call of `fetch`.
 fn in_python(hint: &str) -> String {
+    if let Some(rest) = hint.strip_prefix("softdiff data fetch ") {
+        let (name, rest) =
+            rest.split_at(rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len()));
+        return format!("softdiff.fetch(\"{name}\"){}", in_python(rest));
+    }
     let mut words = hint.split(' ').peekable();
     let mut out = Vec::new();
     while let Some(word) = words.next() {

@@ -5,6 +5,7 @@ mod arguments;
 mod corruption;
 mod dataset;
 mod error;
+mod fetch;
 mod images;
 mod metrics;
 mod model;
@@ -29,6 +30,8 @@ mod _softdiff {
     #[pymodule_export]
     use crate::error::Error;
     #[pymodule_export]
+    use crate::fetch::fetch;
+    #[pymodule_export]
     use crate::metrics::{evaluate, fid};
     #[pymodule_export]
     use crate::model::{Model, load};
@@ -48,6 +51,9 @@ mod _softdiff {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.py().get_type::<Error>().setattr("hint", module.py().None())?;
+        // NVIDIA's libraries may be Python packages, beside this one.
+        let folders: Vec<std::path::PathBuf> = module.py().import("sys")?.getattr("path")?.extract()?;
+        folders.into_iter().for_each(softdiff::engine::cuda::add_python_packages);
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

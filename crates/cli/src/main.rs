@@ -7,6 +7,8 @@ mod output;
 mod atomic_file;
 mod commands;
 mod diagnostics;
+#[cfg(test)]
+mod page_commands;
 mod progress;
 
 use clap::{CommandFactory, Parser};

@@ -51,6 +51,11 @@ pub fn is_verbose() -> bool {
     VERBOSITY.load(Ordering::Relaxed) == Verbosity::Verbose as u8
 }
 
+/// So many of something, in words: `1 image`, `2 images`.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Writes data. A closed pipe ends the program without an error: the reader has enough.
 pub fn data(text: Arguments) {
     bytes(text.to_string().as_bytes());

@@ -113,7 +113,19 @@ fn a_bad_picture_stops_prepare_and_is_named() {
     assert_eq!(text(&run.stderr), expected);
     assert!(!out.exists());
     let skipping = softdiff(&[&arguments[..], &["--on-bad", "skip"]].concat());
-    assert!(text(&skipping.stderr).starts_with("error: 1 of 5 images are bad, more than 1 %:\n  bee/broken.png: PNG"));
+    let said = text(&skipping.stderr);
+    assert!(said.starts_with("error: 1 of 5 images are bad, more than 1 %:\n  bee/broken.png: PNG"), "{said}");
+    assert!(said.contains("--on-bad-limit 5%"), "{said}");
+    let refused = softdiff(&[&arguments[..], &["--on-bad", "skip", "--on-bad-limit", "19.9%"]].concat());
+    assert!(text(&refused.stderr).contains("more than 19.9 %") && !out.exists(), "{}", text(&refused.stderr));
+    for limit in ["20%", "0.2"] {
+        let run = softdiff(&[&arguments[..], &["--on-bad", "skip", "--on-bad-limit", limit, "--force"]].concat());
+        assert!(run.status.success() && out.exists(), "{}", text(&run.stderr));
+    }
+    for limit in ["5 percent", "101%", "-1%", "nan"] {
+        let run = softdiff(&[&arguments[..], &[&format!("--on-bad-limit={limit}")]].concat());
+        assert_eq!(run.status.code(), Some(2), "{limit}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn pictures() -> String {
 
 fn softdiff(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softdiff"));
-    command.args(arguments).env_remove("SOFTDIFF_INCEPTION").output().unwrap()
+    command.args(arguments).env("SOFTDIFF_INCEPTION", "").output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -65,11 +65,11 @@ fn bad_input_is_named_with_a_remedy() {
     let against = ["--against", pictures.as_str()];
     let pixels = ["--metrics", "sliced-wasserstein"];
     let cases = [
-        (vec!["eval", &pictures, "--against", &pictures], "need the FID network", "give --network FILE"),
+        (vec!["eval", &pictures, "--against", &pictures], "need the FID network", "softdiff data fetch fid-inception"),
         (
             [&["eval", &pictures, "--network", "no/such.pth"][..], &against].concat(),
             "there is no network file no/such.pth",
-            "docs/evaluation.md",
+            "softdiff data fetch fid-inception",
         ),
         (
             [&["eval", &pictures, "--network", &broken][..], &against].concat(),

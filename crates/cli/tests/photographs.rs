@@ -141,6 +141,8 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
         (vec!["photo.png", "--level", "1000"], "photo.png: the level of the blur is 1000", "from 0 to 100"),
         (vec!["photo.png", "--level", "-1"], "photo.png: the level of the blur is -1", "from 0 on"),
         (vec!["photo.png", "--task", "super-resolve", "--factor", "9"], "--factor is 9", "2, 3 or 4"),
+        (vec!["photo.png", "--task", "jpeg"], "not a JPEG file", "--task denoise"),
+        (vec!["photo.png", "--task", "jpeg", "--degrade"], "--degrade cannot compress", "--truth"),
         (vec!["missing.jpg"], "missing.jpg", "hint: "),
         (vec!["text.txt"], "text.txt", "hint: "),
         (vec![&**MODEL], "is a model, and no image is given", "give images after it"),
@@ -152,6 +154,21 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
         assert_eq!(said.matches("error: ").count(), 1, "{said}");
     }
     assert!(!Path::new(&scratch.path("photo-restored.png")).exists());
+}
+
+#[test]
+fn what_jpeg_compression_left_is_removed_by_as_much_as_it_rounded() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/compressed");
+    let [jpeg, truth] = ["astronaut-10.jpg", "astronaut.png"].map(|name| format!("{golden}/{name}"));
+    let scratch = Scratch::new("photo-jpeg");
+    let flags = ["restore", &jpeg, "--task", "jpeg", "--truth", &truth, "--device", "cpu", "--json"];
+    let output = command(&flags).current_dir(scratch.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("JPEG artefacts, noise 0.09"), "{}", text(&output.stderr));
+    let facts: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let image = &facts["images"][0];
+    let [before, after] = ["seen", "mean"].map(|which| image["scores"][which]["psnr"].as_f64().unwrap());
+    assert!(after > before + 0.4, "{before} dB to {after} dB");
 }
 
 #[test]

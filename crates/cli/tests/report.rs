@@ -46,8 +46,12 @@ fn records_alone_are_enough_and_one_figure_can_be_had() {
     let failed = softdiff(&["report", &run, "--figure", "lost"]);
     let said = text(&failed.stderr);
     assert!(
-        failed.status.code() == Some(1) && said.contains("no figure \"lost\"") && said.contains("hint: it has loss")
+        failed.status.code() == Some(1)
+            && said.contains("there is no figure \"lost\"")
+            && said.contains("did you mean loss")
     );
+    let failed = softdiff(&["report", &run, "--figure", "samples"]);
+    assert!(text(&failed.stderr).contains("of this run has no figure \"samples\""), "{}", text(&failed.stderr));
     let failed = softdiff(&["report", &scratch.path("nothing")]);
     assert!(failed.status.code() == Some(1) && text(&failed.stderr).contains("is no run"));
 }
@@ -192,4 +196,40 @@ fn the_held_out_loss_needs_a_test_part() {
     let all = ["--set=data.split=all", "--set=checkpoint.images=4"];
     let failed = softdiff(&support::tiny(&scratch.path("other"), &[&metric[..], &all].concat()));
     assert!(text(&failed.stderr).contains("data.split is not \"train\""), "{}", text(&failed.stderr));
+}
+
+#[test]
+fn a_wrong_figure_is_refused_before_anything_is_read_and_the_help_names_them_all() {
+    let scratch = Scratch::new("report-figures");
+    let run = tiny_run(&scratch);
+    let help = done(&["report", "--help"]);
+    let page = scratch.path("page.html");
+    done(&["report", &run, "--device", "cpu", "--samples", "4", "--out", &page]);
+    let html = text(&bytes(&page));
+    for (name, _) in softdiff::report::FIGURES {
+        assert!(help.contains(name), "{name}");
+    }
+    for name in html.split("data-name=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert!(softdiff::report::FIGURES.iter().any(|(known, _)| *known == name), "{name}");
+    }
+    // With an unreadable checkpoint, whatever samples fails: the name is looked at first.
+    std::fs::remove_dir_all(format!("{run}/checkpoints")).unwrap();
+    std::fs::create_dir_all(format!("{run}/checkpoints/step-000000008")).unwrap();
+    let said = text(&softdiff(&["report", &run, "--figure", "nope"]).stderr);
+    assert!(said.contains("there is no figure \"nope\"") && said.contains("loss-by-time"), "{said}");
+}
+
+#[test]
+fn the_quality_has_bars_and_an_axis_from_zero_and_the_time_is_told() {
+    let scratch = Scratch::new("report-quality");
+    let run = tiny_run(&scratch);
+    let (svg, page) = (scratch.path("quality.svg"), scratch.path("page.html"));
+    done(&["report", &run, "--device", "cpu", "--samples", "4", "--figure", "quality", "--out", &svg]);
+    let quality = text(&bytes(&svg));
+    assert!(quality.contains("class=\"bar\"") && quality.contains(">0</text>"), "{quality}");
+    done(&["report", &run, "--device", "cpu", "--samples", "0", "--out", &page]);
+    let html = text(&bytes(&page));
+    assert!(html.contains(" s for 8 steps, ") && html.contains(" each</td>"), "{html}");
+    assert_eq!(html.matches("class=\"broad\"").count(), html.matches("class=\"narrow\"").count());
+    assert!(html.matches("class=\"narrow\"").count() >= 4);
 }

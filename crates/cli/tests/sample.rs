@@ -142,6 +142,13 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
     };
     assert_eq!(grid(&run), grid(&full));
     grid(&half);
+    // Folders of earlier versions have another file in the place of model.json, which no one reads.
+    let (description, manifest) = (format!("{full}/model.json"), format!("{full}/manifest.json"));
+    assert!(String::from_utf8(bytes(&description)).unwrap().contains(r#""library": "softdiff""#));
+    std::fs::rename(&description, format!("{full}/model_index.json")).unwrap();
+    let older = String::from_utf8(bytes(&manifest)).unwrap().replace("model.json", "model_index.json");
+    std::fs::write(&manifest, older).unwrap();
+    assert_eq!(grid(&run), grid(&full));
     let size = |folder: &str| bytes(format!("{folder}/model.safetensors")).len();
     assert!(size(&half) * 100 < size(&full) * 55, "{} of {}", size(&half), size(&full));
     let file = format!("{half}/model.safetensors");
@@ -270,6 +277,34 @@ fn choosing_the_best_by_fid_takes_the_features_of_the_reference_from_the_cache_o
 }
 
 #[test]
+fn weights_for_pytorch_are_imported_again_and_say_what_they_are_conditioned_on() {
+    let scratch = Scratch::new("export-score-sde");
+    let (pth, again) = (scratch.path("model.pth"), scratch.path("again.safetensors"));
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/cifar10-small");
+    let export = ["export", model, "--format", "score-sde", "--out", &pth];
+    let facts: serde_json::Value = serde_json::from_str(&done(&[&export[..], &["--json"]].concat())).unwrap();
+    assert_eq!(
+        (&facts["settings"]["model.ch_mult"], &facts["conditioned_on"]),
+        (&serde_json::json!([2, 2, 2]), &"time".into())
+    );
+    done(&["import", &pth, "--out", &again]);
+    // Sampling them as weights of a VE model would give nonsense.
+    for (arguments, problem, hint) in [
+        (vec!["sample", &again], "conditioned on the time", "exported from"),
+        (export.to_vec(), "exists already", "another --out"),
+        ([&export[..5], &[&scratch.path("model.bin")]].concat(), "the ending", ".pth"),
+        ([&export[..5], &[&scratch.path("half.pth"), "--precision=bf16"]].concat(), "f32 only", "--precision"),
+    ] {
+        let failed = softdiff(&arguments);
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains(problem) && said.contains(hint), "{said}");
+    }
+    let failed =
+        softdiff(&["export", &tiny_run(&scratch), "--format", "score-sde", "--out", &scratch.path("tiny.pth")]);
+    assert!(text(&failed.stderr).contains("score_sde has no network like this"), "{}", text(&failed.stderr));
+}
+
+#[test]
 fn the_images_of_several_jobs_are_the_files_of_one() {
     let scratch = Scratch::new("sample-parts");
     let run = tiny_run(&scratch);
@@ -297,4 +332,28 @@ fn the_images_of_several_jobs_are_the_files_of_one() {
     assert!(files(&whole).len() >= 6 && files(&whole) == files(&parts));
     let failed = softdiff(&["sample", &run, "--seeds=0..2", "--only=1/3", "--device=cpu", "--out", &parts]);
     assert!(text(&failed.stderr).contains("hint: divide them into 2 parts or fewer"), "{}", text(&failed.stderr));
+}
+
+#[test]
+fn a_film_alone_leaves_the_grid_alone_and_counts_and_names_are_right() {
+    let scratch = Scratch::new("sample-film");
+    let (run, folder) = (tiny_run(&scratch), scratch.path("here"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(format!("{folder}/samples.png"), "kept").unwrap();
+    let film = ["sample", &run, "--device", "cpu", "--seeds", "3", "--film", "film.gif"];
+    let made = support::command(&film).current_dir(&folder).output().unwrap();
+    let said = text(&made.stderr);
+    assert!(made.status.success() && said.starts_with("1 image of quickstart at step 8"), "{said}");
+    assert!(bytes(format!("{folder}/film.gif")).starts_with(b"GIF"));
+    assert_eq!(bytes(format!("{folder}/samples.png")), b"kept");
+    let again = support::command(&film[..6]).current_dir(&folder).output().unwrap();
+    assert!(again.status.success() && bytes(format!("{folder}/samples.png")).starts_with(b"\x89PNG"));
+    let help = done(&["sample", "--help"]);
+    for name in softdiff::sampler::names() {
+        assert!(help.contains(name), "{name}");
+    }
+    let said = text(&softdiff(&["sample", &run, "--sampler", "eular"]).stderr);
+    assert!(said.contains("did you mean euler-maruyama?"), "{said}");
+    let said = text(&softdiff(&["export", &run]).stderr);
+    assert!(said.contains("nothing to write") && said.contains("--out") && said.contains("--csv"), "{said}");
 }

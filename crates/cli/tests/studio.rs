@@ -207,12 +207,28 @@ fn a_picture_is_restored_with_its_mean_and_spread() {
         let pictures = frames.iter().filter(|frame| frame["png"].is_string()).count();
         assert!(job["state"] == "done" && pictures == 5, "{job}");
     }
+    // An upload that is made smaller is said to be, whatever is done to it then.
+    let large = softdiff::image::png::encode(400, 300, 1, &vec![90; 400 * 300]);
+    let facts = server.post("/api/pictures", "application/octet-stream", &large).json();
+    assert_eq!((&facts["width"], &facts["taken"]), (&400.into(), &json!([256, 192])));
+    for degrade in [true, false] {
+        let mut order = order("denoise", Value::Null);
+        (order["picture"], order["degrade"]) = (facts["id"].clone(), degrade.into());
+        let (_, frames) = restore(&order);
+        let told = frames[0]["text"].as_str().unwrap_or_default();
+        assert!(told.contains("400x300 pixels, made 16x16"), "{told}");
+    }
+    let samplers = server.get("/api/model?id=run-run").json()["samplers"].to_string();
+    assert!(
+        samplers.contains("momentum") && !samplers.contains("\"ddim\"") && !samplers.contains("ihdm"),
+        "{samplers}"
+    );
     // Sharp edges are not what a blur of 4 pixels leaves.
     let square: Vec<u8> = (0..256).map(|i| if i / 16 > 8 && i % 16 > 8 { 255 } else { 0 }).collect();
     let square = softdiff::image::png::encode(16, 16, 1, &square);
     assert_eq!(server.post("/api/pictures", "application/octet-stream", &square).status, 200);
     let mut wrong = order("deblur", Value::Null);
-    (wrong["picture"], wrong["degrade"], wrong["level"]) = ("upload-2".into(), false.into(), 4.into());
+    (wrong["picture"], wrong["degrade"], wrong["level"]) = ("upload-3".into(), false.into(), 4.into());
     wrong["boundary"] = "reflect".into();
     let (_, frames) = restore(&wrong);
     let warned = |frame: &Value| frame["text"].as_str().is_some_and(|text| text.starts_with("Warning: "));

@@ -99,6 +99,8 @@ fn corrupt(browser: &Browser) {
            input.files = files.files; input.dispatchEvent(new Event('change')); });",
     );
     browser.wait("/256 x 204/.test(document.getElementById('corrupt-facts').textContent)");
+    let note = browser.run("return document.getElementById('corrupt-upload').textContent;");
+    assert_eq!(note, "Your image has 600 x 480 pixels; here it is made 256 x 204.");
     // Without noise, which no file makes small.
     click(browser, "#corrupt-form [name=noise]");
     set(browser, "#corrupt-t", "0.45");
@@ -122,6 +124,13 @@ fn schedule(browser: &Browser) {
 fn sample(browser: &Browser) {
     click(browser, "nav a[href='#sample']");
     browser.wait("document.querySelector('#sample-form [name=model]').options.length > 0");
+    // The recipe's own sampler and steps, and none that the blur refuses.
+    browser.wait("document.querySelectorAll('#sample-samplers input').length > 0");
+    let offered = browser.run("return [...document.querySelectorAll('#sample-samplers input')].map((i) => i.value);");
+    assert!(offered.to_string().contains("momentum") && !offered.to_string().contains("\"ddim\""), "{offered}");
+    let chosen = browser.run("return [...document.querySelectorAll('#sample-samplers :checked')].map((i) => i.value);");
+    assert_eq!(chosen, serde_json::json!(["heun"]));
+    click(browser, "#sample-samplers [value=momentum]");
     set(browser, "#sample-form [name=steps]", "24");
     click(browser, "#sample-form button");
     browser.wait("document.getElementById('sample-status').textContent === 'Done.'");
@@ -129,6 +138,12 @@ fn sample(browser: &Browser) {
     let images = images.as_array().unwrap();
     assert!(images.len() == 4 && images.iter().all(|source| source.as_str().unwrap().len() > 100), "{}", images.len());
     assert_ne!(images[0], images[2], "two samplers, two results");
+    let files = browser.run("return [...document.querySelectorAll('#sample-lanes a')].map((a) => a.download);");
+    assert!(files[0].as_str().unwrap().ends_with("-momentum-seed-0.png"), "{files}");
+    assert!(files[1].as_str().unwrap().ends_with("-heun-seed-0.png"), "{files}");
+    let saved =
+        "return [...document.querySelectorAll('#sample-lanes a')].every((a) => a.href.startsWith('data:image/png'));";
+    assert_eq!(browser.run(saved), true);
     set(browser, "#sample-scrub", "10");
     let looked: Value = browser.run("return document.querySelector('#sample-lanes .facts').textContent;");
     assert!(looked.as_str().unwrap().starts_with("step 10,"), "{looked}");
@@ -148,6 +163,8 @@ fn restore(browser: &Browser) {
     click(browser, "#restore-form button");
     browser.wait("document.getElementById('restore-status').textContent === 'Done.'");
     assert_eq!(browser.run("return document.querySelectorAll('#restore-results img').length;"), 7);
+    let files = browser.run("return [...document.querySelectorAll('#restore-results a')].map((a) => a.download);");
+    assert_eq!((files.as_array().unwrap().len(), files[1].as_str()), (7, Some("image-mean.png")));
     browser.looks(1100, 1000, false);
     keep(browser, "restore");
     // A rectangle is drawn with the pointer; the numbers follow, and can be typed.

@@ -8,6 +8,7 @@
 pub mod atomic_file;
 mod autodiff;
 pub mod cache;
+mod comparison;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
@@ -35,6 +36,7 @@ pub mod shuffle;
 pub mod suggest;
 mod tensors;
 
+pub use comparison::Check;
 pub use device::Device;
 pub use error::{Error, Result};
 pub use graph::{Graph, Init, Leaf, Node, ParamSpec, Storage, Var};

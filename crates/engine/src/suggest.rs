@@ -26,7 +26,16 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
     if distance <= limit {
         return Some(word);
     }
-    measured.iter().filter(|(_, word)| inside(&plain(word))).min_by_key(|measured| measured.0).map(|(_, word)| *word)
+    // Or the beginning of a longer one, with a slip: eular for euler-maruyama.
+    let letters = written.chars().count();
+    let begins = |word: &str| {
+        let beginning: String = plain(word).chars().take(letters).collect();
+        letters >= SHORTEST && osa_distance(&written, &beginning) <= letters / 3
+    };
+    let by_distance = |words: &dyn Fn(&str) -> bool| {
+        measured.iter().filter(|(_, word)| words(word)).min_by_key(|measured| measured.0).map(|(_, word)| *word)
+    };
+    by_distance(&|word| inside(&plain(word))).or_else(|| by_distance(&begins))
 }
 
 /// `did you mean "x"? known: ...`, or only what is known.

@@ -72,7 +72,7 @@ pub struct JpegComponent {
     pub id: u8,
     pub h: usize,
     pub v: usize,
-    table: usize,
+    pub table: usize,
     /// Real samples, without the padding to whole blocks.
     pub width: usize,
     pub height: usize,

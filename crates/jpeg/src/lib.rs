@@ -77,6 +77,34 @@ struct Markers {
     adobe: Option<u8>,
 }
 
+/// The quantization table of the first component (luma, of colour images) row by row: how coarsely each cosine coefficient of a
+/// block of 8 x 8 was rounded.
+///
+/// ```
+/// assert!(softdiff_jpeg::quantization(b"\xFF\xD8\xFF\xE0").is_err());
+/// ```
+pub fn quantization(bytes: &[u8]) -> Result<[u16; 64], JpegError> {
+    let mut tables = Tables::default();
+    let mut used = None;
+    let mut at = 2;
+    loop {
+        let segment = JpegSegment::next(bytes, &mut at)?;
+        match segment.marker {
+            0xDB => frame::read_quantization(segment.body, &mut tables.quantization)?,
+            0xC0..=0xC2 => {
+                let frame = JpegFrame::read(segment.body, false, bytes, JpegLimits::default())?;
+                used = frame.components.first().map(|component| component.table);
+            }
+            0xD9 => return Err(cut()),
+            0xDA => {
+                let table = used.and_then(|number| tables.quantization.get(number).copied().flatten());
+                return table.ok_or_else(|| damaged("a quantization table is missing"));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Decodes a whole file. The orientation that its EXIF data may note is not applied.
 pub fn decode(bytes: &[u8], limits: JpegLimits) -> Result<JpegImage, JpegError> {
     let mut tables = Tables::default();

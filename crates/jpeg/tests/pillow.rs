@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use safetensors::SafeTensors;
-use softdiff_jpeg::{JpegError, JpegImage, JpegLimits, decode};
+use softdiff_jpeg::{JpegError, JpegImage, JpegLimits, decode, quantization};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,21 @@ fn pictures() -> Vec<(String, Vec<u8>, JpegImage)> {
 
 fn decoded(bytes: &[u8]) -> Result<JpegImage, JpegError> {
     decode(bytes, JpegLimits::default())
+}
+
+#[test]
+fn the_table_of_luma_is_that_of_pillow() {
+    // The first row of `Image.open(file).quantization[0]`, Pillow 13.0.
+    for (name, row) in [
+        ("baseline-420.jpg", [5, 3, 3, 5, 7, 12, 15, 18]),
+        ("grey.jpg", [6, 4, 4, 6, 10, 16, 20, 24]),
+        ("cmyk.jpg", [3, 2, 2, 3, 5, 8, 10, 12]),
+        ("optimized.jpg", [20, 14, 13, 20, 30, 50, 64, 76]),
+        ("progressive-restart.jpg", [13, 9, 8, 13, 19, 32, 41, 49]),
+    ] {
+        let table = quantization(&std::fs::read(golden(name)).unwrap()).unwrap();
+        assert_eq!(table[..8], row, "{name}");
+    }
 }
 
 #[test]
@@ -77,6 +92,7 @@ fn damaging_a_jpeg_anywhere_never_panics() {
             let mut bytes = file.clone();
             damages.iter().for_each(|(place, byte)| *place.get_mut(&mut bytes) = *byte);
             whole.set(whole.get() + u32::from(decoded(&bytes).is_ok()));
+            assert!(decoded(&bytes).is_err() || quantization(&bytes).is_ok());
             Ok(())
         });
         result.unwrap_or_else(|error| panic!("{error}"));

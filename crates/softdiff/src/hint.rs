@@ -9,7 +9,7 @@ use crate::import::{ConversionError, TrainingFileError};
 use crate::inception::InceptionError;
 use crate::linalg::LinalgError;
 use crate::metrics::{MetricError, StoreError};
-use crate::model::ModelError;
+use crate::model::{ModelError, ScoreSdeError};
 use crate::network::ConfigError;
 use crate::noise::NoiseError;
 use crate::objective::{ObjectiveError, WienerError};
@@ -80,6 +80,7 @@ fn as_hint<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn Hint> {
         SamplerError,
         ScheduleError,
         ScoreError,
+        ScoreSdeError,
         SpectrumError,
         Stopped,
         StoreError,
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(hint.as_deref(), Some("use 'momentum' here"));
         let error = UNetConfig { image_size: 30, ..UNetConfig::ncsnpp_cifar10() }.check().unwrap_err();
         let error = TrainError::from(PrepareError::from(BuildError::from(error)));
-        assert_eq!(explain(&error).1.as_deref(), Some("use a multiple of 8 up to 8192"));
+        assert_eq!(explain(&error).1.as_deref(), Some("use a multiple of 8 up to 8192 (data.size)"));
         let error = TrainError::from(ScoreError::NoNetwork);
         assert!(explain(&error).1.is_some_and(|hint| hint.contains("SOFTDIFF_INCEPTION")));
         let error = Cooldown { updates: 7 };

@@ -3,6 +3,7 @@
 use forge::npy::npy;
 use forge::pack::{deflated, gzip};
 use forge::{tar, zip};
+use softdiff::archive::zip::{Index, Rules};
 use softdiff::data::{Crop, DataError, Dataset, Exif, LoadOptions, OnBad, Source, Split, Survey, Transform, write_npz};
 use softdiff::image::png;
 use softdiff::recipe::Recipe;
@@ -247,6 +248,29 @@ fn what_is_prepared_is_read_back_and_written_the_same_again() {
     fs::write(root.join("a.npz"), write()).unwrap();
     assert_eq!(load(&root.join("a.npz")), dataset);
     assert_eq!(write(), write());
+    // What np.savez would call them, images first; every member is an array.
+    let bytes = write();
+    let index = Index::open(&bytes, Rules { max_entries: 9, deflated: false }).unwrap();
+    let names: Vec<&str> = index.names().collect();
+    assert_eq!(names, ["arr_0.npy", "arr_1.npy", "dataset_json.npy"]);
+    assert!(names.iter().all(|name| index.read(&bytes, name, u64::MAX).unwrap().starts_with(b"\x93NUMPY")));
+}
+
+#[test]
+fn archives_with_the_names_of_earlier_versions_are_read_with_their_facts() {
+    let root = folder("npz-older");
+    let facts = r#"{"classes":["cat","dog"],"origin":{"made":"by hand"}}"#;
+    let entries = [
+        zip::Entry::new("labels.npy", npy("<i8", "(2,)", &[1u64, 0].map(u64::to_le_bytes).concat())),
+        zip::Entry::new("images.npy", npy("|u1", "(2, 3, 4, 3)", &all(2))),
+        zip::Entry::new("dataset.json", facts.into()),
+    ];
+    fs::write(root.join("a.npz"), zip::write(&entries)).unwrap();
+    let older = load(&root.join("a.npz"));
+    assert_eq!((older.pixels(), older.labels().unwrap()), (&all(2)[..], &[1, 0][..]));
+    assert_eq!(older.classes(), ["cat", "dog"]);
+    let source = Source::open_split(&root.join("a.npz"), Split::All).unwrap();
+    assert_eq!(source.origin().unwrap()["made"], "by hand");
 }
 
 fn parquet(name: &str) -> PathBuf {

@@ -207,3 +207,32 @@ fn every_one_of_very_many_problems_has_its_line() {
     let lines: Vec<usize> = error.problems.iter().filter_map(|problem| problem.line).collect();
     assert_eq!(lines, (1..=60_000).collect::<Vec<_>>());
 }
+
+/// What earlier versions took for every size, stated in the files of their runs.
+#[test]
+fn networks_are_as_before_where_these_fit_and_suit_other_sizes_where_nothing_is_stated() {
+    for (name, _) in BUILTIN {
+        let recipe = Recipe::builtin(name, &[]).unwrap();
+        if recipe.network.multipliers.is_some() {
+            continue;
+        }
+        for side in [32, 64] {
+            let network = recipe.network(Shape::new(side, side, 3)).unwrap();
+            assert_eq!((&network.multipliers[..], &network.attention[..]), (&[1, 2, 2, 2][..], &[16][..]), "{name}");
+        }
+        let mut settled = recipe.clone();
+        settled.network.settle(Some(64));
+        assert!(
+            settled.to_toml().contains("multipliers = [1, 2, 2, 2]\n")
+                && settled.to_toml().contains("attention = [16]\n")
+        );
+        let large = recipe.network(Shape::new(256, 256, 3)).unwrap();
+        assert_eq!((&large.multipliers[..], &large.attention[..]), (&[1, 1, 2, 2, 2, 2][..], &[16][..]), "{name}");
+    }
+    let stated =
+        Recipe::builtin("cifar10-blur", &sets(&["network.multipliers=[1, 2]", "network.attention=[]"])).unwrap();
+    let network = stated.network(Shape::new(256, 256, 3)).unwrap();
+    assert_eq!((&network.multipliers[..], network.attention.len()), (&[1, 2][..], 0));
+    let again = stated.with_sets(&sets(&["network.multipliers=auto"])).unwrap();
+    assert_eq!(again.network.multipliers, None);
+}

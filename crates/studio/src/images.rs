@@ -114,9 +114,10 @@ impl UploadedImages {
             PhotographFile::read(bytes).map_err(|error| refuse(error.to_string()))?
         };
         let (width, height, small) = (file.picture.width, file.picture.height, shrunk(&file.picture, LONGEST_SIDE));
+        let taken = [small.width, small.height];
         let (png, small) = (shown(&small), Arc::new(small));
         let id = self.uploads().keep(file, small);
-        Ok(json!({ "id": id, "width": width, "height": height, "png": png }))
+        Ok(json!({ "id": id, "width": width, "height": height, "taken": taken, "png": png }))
     }
 }
 

@@ -67,7 +67,7 @@ impl Models {
         let (shape, sample) = (model.path.shape(), &model.recipe.sample);
         Ok(json!({
             "name": name, "any_size": model.takes_any_size(), "width": shape.width, "height": shape.height,
-            "sampler": sample.sampler, "steps": sample.steps,
+            "sampler": sample.sampler, "samplers": model.samplers().collect::<Vec<_>>(), "steps": sample.steps,
         }))
     }
 

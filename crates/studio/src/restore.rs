@@ -101,12 +101,15 @@ pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
         let precision = model.recipe.train.precision;
         let mut denoiser = model.denoiser(device, order.samples, precision).map_err(HttpProblem::failed)?;
         let (found, shape) = (&photograph.picture, model.path.shape());
-        if !order.degrade && (found.width, found.height) != (shape.width, shape.height) {
-            let sizes = format!("{}x{} pixels, made {}x{}", found.width, found.height, shape.width, shape.height);
+        // An image to be made larger is taken as the page shows it, others as the model's are.
+        let taken = match order.task == RestoreTask::SuperResolve && !order.degrade {
+            true => (picture.width, picture.height),
+            false => (shape.width, shape.height),
+        };
+        if order.picture.starts_with("upload-") && (found.width, found.height) != taken {
+            let sizes = format!("{}x{} pixels, made {}x{}", found.width, found.height, taken.0, taken.1);
             let remedy = "a model for photographs restores it as it is";
-            if order.task != RestoreTask::SuperResolve {
-                job.show(json!({ "text": format!("The image has {sizes} for this model; {remedy}.") }));
-            }
+            job.show(json!({ "text": format!("The image has {sizes} for this model; {remedy}.") }));
         }
         restore(job, &model, &mut denoiser, &picture, &order).map_err(HttpProblem::failed)
     })

@@ -13,7 +13,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use serde_json::{Value, json};
-use softdiff::sampler::names;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -84,7 +83,6 @@ async fn guarded(State(studio): SharedStudio, request: Request, next: Next) -> R
 fn start(studio: &Studio) -> Value {
     json!({
         "pictures": studio.images.offered(), "corruptions": corrupt::names().collect::<Vec<_>>(),
-        "samplers": names().collect::<Vec<_>>(),
         "models": studio.models.answer(), "version": softdiff::run::build(),
     })
 }

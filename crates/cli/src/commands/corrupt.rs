@@ -24,13 +24,13 @@ const KNOTS: usize = 32;
 #[command(after_help = "\
 Example: the first test image of CIFAR-10 on its way to the paper's last blur
 
-    softdiff corrupt cifar-10-batches-bin --index 0 --out strip.png
+    softdiff corrupt cifar10 --index 0 --out strip.png
 
 Example: blur in the first part of the way, masking pixel by pixel in the last
 
-    softdiff corrupt cifar-10-batches-bin --corruption blur@0-0.7+masking@0.3-1 --order spiral --largest 3")]
+    softdiff corrupt cifar10 --corruption blur@0-0.7+masking@0.3-1 --order spiral --largest 3")]
 pub struct CorruptArguments {
-    /// Any data source: a folder, archive or file of images, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
+    /// Any data source: a folder, archive or file of images, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist, cifar10.
     #[arg(value_name = "DATA")]
     data: PathBuf,
     /// Which image of it.

@@ -1,6 +1,7 @@
-//! `softdiff data`: look at a data set, or make one ready for training.
+//! `softdiff data`: fetch a data set, look at it, or make one ready for training.
 
 mod crops;
+mod fetch;
 mod inspect;
 mod prepare;
 
@@ -11,15 +12,20 @@ use softdiff::data::{DataError, Exif, FileError, Split};
 use softdiff::hint::Hint;
 
 const EXAMPLE: &str = "\
+Example: fetch CIFAR-10, which every command then knows by that name.
+  softdiff data fetch cifar10
+  softdiff data inspect cifar10 --grid cifar10.png
+
 Example: look at a folder of faces, then make 64 x 64 images of them.
   softdiff data inspect celeba.zip --grid celeba.png
   softdiff data prepare celeba.zip --out celeba64.npz --size 64 --crop celeba
 
 What can be read: a folder of images (any depth), a zip, tar or tar.gz of one, CIFAR-10 binary (folder or tar.gz), IDX (the
-MNIST family), .npy, .npz, Parquet with image bytes (a file or a folder of them), and embedded:fashion-mnist.
+MNIST family), .npy, .npz, Parquet with image bytes (a file or a folder of them), embedded:fashion-mnist, and the names that
+softdiff data fetch list shows, such as cifar10.
 Images may be PNG, JPEG, WebP, GIF, TIFF, BMP, PGM or PPM. Folders are classes; folders named train and test are parts.";
 
-/// Look at a data set, or make one ready for training.
+/// Fetch a data set, look at it, or make one ready for training.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct DataCommand {
@@ -29,6 +35,7 @@ pub struct DataCommand {
 
 #[derive(Subcommand)]
 enum DataVerb {
+    Fetch(fetch::Fetch),
     Inspect(inspect::Inspect),
     Prepare(prepare::Prepare),
 }
@@ -36,9 +43,15 @@ enum DataVerb {
 impl DataCommand {
     pub fn run(self, json: bool) -> Outcome {
         match self.verb {
+            DataVerb::Fetch(fetch) => fetch.run(json),
             DataVerb::Inspect(inspect) => inspect.run(json),
             DataVerb::Prepare(prepare) => prepare.run(json),
         }
+    }
+
+    /// Whether the same command goes on where it was stopped.
+    pub fn continues(&self) -> bool {
+        matches!(self.verb, DataVerb::Fetch(_))
     }
 }
 
@@ -107,7 +120,9 @@ pub(super) fn explain(error: DataError) -> Failure {
         DataError::NoSplit { .. } => "leave --split out, or give --split all",
         DataError::Sizes { .. } => "give --size, and --crop if the images should keep their proportions",
         DataError::MixedColours { .. } => "give --channels rgb or --channels grey",
-        DataError::TooManySkipped { .. } => "remove the bad files, or check that the download is complete",
+        DataError::TooManySkipped { .. } => {
+            "check that the download is complete, remove the bad files, or allow more: --on-bad-limit 5% (data.on_bad_limit in a recipe)"
+        }
         DataError::TooLarge { .. } => "give a smaller --size or a --limit",
         DataError::File { reason, .. } => match **reason {
             FileError::Crop { .. } => "choose a --crop that fits; celeba is for images of 178 x 218 or 89 x 109",

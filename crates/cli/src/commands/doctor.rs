@@ -1,19 +1,22 @@
 //! `softdiff doctor`: what this machine has, and whether it computes right.
 
+mod machine;
 mod ranks;
 
 use super::device::DeviceFlag;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use serde_json::{Value, json};
-use softdiff::engine::cpu::isa;
 use softdiff::engine::cuda::{self, Session};
+use softdiff::engine::{Check, Error, cpu};
 use softdiff::run::StopRequest;
+use std::sync::Arc;
 
 const EXAMPLE: &str = "\
-Example: see what was found, then compare every operation on the GPU with the CPU.
+Example: see what was found, then compare every operation on the CPU with references, and on the GPU with the CPU.
   softdiff doctor
   softdiff doctor --self-test
+  softdiff doctor --self-test --device cpu
 
 Example: whether several processes can train together, and how fast they exchange gradients.
   mpirun -n 2 softdiff doctor --ranks";
@@ -24,7 +27,7 @@ Example: whether several processes can train together, and how fast they exchang
 pub struct Doctor {
     #[command(flatten)]
     device: DeviceFlag,
-    /// Compare every operation and its gradients on the GPU with the CPU.
+    /// Compare every operation and its gradients: on the CPU with f64, differences and plain sums, on the GPU with the CPU.
     #[arg(long)]
     self_test: bool,
     /// Under mpirun or srun: show the hosts and the MPI library, and time the sums that training needs.
@@ -37,18 +40,15 @@ impl Doctor {
         if self.ranks {
             return ranks::check(json, stop);
         }
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let mut facts = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "cpu": { "threads": cores, "instructions": format!("{:?}", isa()) },
-        });
+        let mut facts = json!({ "version": env!("CARGO_PKG_VERSION") });
         if !json {
             println!("softdiff {}", env!("CARGO_PKG_VERSION"));
-            println!("cpu       {cores} threads, {:?}", isa());
         }
+        machine::describe(&mut facts, json);
         let libraries = cuda::probe();
         facts["libraries"] = libraries.iter().map(library).collect::<Vec<Value>>().into();
-        if !json && cuda::has_driver() {
+        // Without a GPU, only what was found is worth a line.
+        if !json && (cuda::has_driver() || libraries.iter().any(|library| library.outcome.is_ok())) {
             for found in &libraries {
                 match &found.outcome {
                     Ok(name) => println!("library   {:<16} {name}", found.what),
@@ -88,43 +88,60 @@ impl Doctor {
                 facts["gpu"] = json!({ "missing": error.to_string() });
                 if !json {
                     println!("gpu {gpu}     none found: {error}");
-                    if let softdiff::engine::Error::Device { hint, .. } = error {
+                    if let Error::Device { hint, .. } = error {
                         println!("          hint: {hint}");
                     }
                 }
             }
         }
-        let mut failed = 0;
-        if self.self_test {
-            let checks = cuda::self_test(&session?);
-            failed = checks.iter().filter(|c| !c.passed()).count();
-            facts["self_test"] = checks.iter().map(describe).collect::<Vec<Value>>().into();
-            if !json {
-                for check in &checks {
-                    let verdict = if check.passed() { "ok  " } else { "FAIL" };
-                    let why = check.failure.as_deref().unwrap_or("");
-                    println!(
-                        "{verdict} {:<5} {:<48} {:>9.1e} (limit {:.0e}) {why}",
-                        format!("{:?}", check.precision),
-                        check.name,
-                        check.error,
-                        check.limit
-                    );
-                }
-                println!("{} of {} comparisons agree", checks.len() - failed, checks.len());
-            }
-        }
+        let failed = if self.self_test { self.test(session, &mut facts, json)? } else { 0 };
         if json {
             println!("{facts}");
         }
         if failed > 0 {
-            let failure = Failure::new(format!("{failed} comparisons of the GPU with the CPU failed"));
-            return Err(
-                failure.hint("update the driver and cuDNN; if that does not help, use the CPU and report this output")
-            );
+            let failure = Failure::new(format!("{failed} comparisons failed"));
+            return Err(failure.hint(
+                "update the driver and cuDNN; if that does not help, or if the CPU is wrong, report this output",
+            ));
         }
         Ok(())
     }
+
+    /// Tests the CPU, and the GPU where one is wanted and there, or asked for by name; says how many comparisons failed.
+    fn test(&self, session: Result<Arc<Session>, Error>, facts: &mut Value, json: bool) -> Result<usize, Failure> {
+        let session = match self.device.name() {
+            "cpu" => None,
+            "auto" => session.ok(),
+            _ => Some(session?),
+        };
+        let cpu = ("cpu", cpu::self_test());
+        let gpu = session.map(|session| ("gpu", cuda::self_test(&session)));
+        let mut failed = 0;
+        let mut all = Vec::new();
+        for (device, checks) in [Some(cpu), gpu].into_iter().flatten() {
+            failed += checks.iter().filter(|check| !check.passed()).count();
+            if !json {
+                print_checks(device, &checks);
+            }
+            all.extend(checks.iter().map(|check| describe(device, check)));
+        }
+        facts["self_test"] = all.into();
+        Ok(failed)
+    }
+}
+
+fn print_checks(device: &str, checks: &[Check]) {
+    for check in checks {
+        let verdict = if check.passed() { "ok  " } else { "FAIL" };
+        let why = check.failure.as_deref().unwrap_or("");
+        let precision = format!("{:?}", check.precision);
+        println!(
+            "{verdict} {device} {precision:<5} {:<56} {:>9.1e} (limit {:.0e}) {why}",
+            check.name, check.error, check.limit
+        );
+    }
+    let agree = checks.iter().filter(|check| check.passed()).count();
+    println!("{device}: {agree} of {} comparisons agree", checks.len());
 }
 
 fn library(found: &cuda::LibraryProbe) -> Value {
@@ -134,9 +151,9 @@ fn library(found: &cuda::LibraryProbe) -> Value {
     }
 }
 
-fn describe(check: &cuda::Check) -> Value {
+fn describe(device: &str, check: &Check) -> Value {
     json!({
-        "name": check.name, "numbers": format!("{:?}", check.precision), "error": check.error, "limit": check.limit,
+        "device": device, "name": check.name, "numbers": format!("{:?}", check.precision), "error": check.error, "limit": check.limit,
         "passed": check.passed(), "failure": check.failure,
     })
 }

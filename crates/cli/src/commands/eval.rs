@@ -7,6 +7,7 @@ mod sets;
 use super::device::DeviceFlag;
 use crate::atomic_file::{self, save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Tasks;
 use clap::{Args, Subcommand};
 use metric::MetricFlag;
@@ -28,18 +29,18 @@ const SHOWN: usize = 16;
 
 const EXAMPLE: &str = "\
 Example: FID of 50000 images against CIFAR-10's training images, then all metrics
-  softdiff eval images.npz --against cifar-10-batches-bin --network pt_inception-2015-12-05-6726825d.pth
+  softdiff eval images.npz --against cifar10
   softdiff eval images/ --against celeba.zip --size 64 --crop celeba --metrics all --out result.json
 
 Example: two numbers of steps, kept with the run; its report draws FID over evaluations of the network
   softdiff sample runs/first --steps 20 --seeds 0..10000 --out 20.npz
   softdiff sample runs/first --steps 40 --seeds 0..10000 --out 40.npz
-  softdiff eval 20.npz --against cifar-10-batches-bin --run runs/first
-  softdiff eval 40.npz --against cifar-10-batches-bin --run runs/first
+  softdiff eval 20.npz --against cifar10 --run runs/first
+  softdiff eval 40.npz --against cifar10 --run runs/first
   softdiff report runs/first
 
 Example: bits per dimension of test images under a model, by its probability flow
-  softdiff eval runs/first --metrics likelihood --against cifar-10-batches-bin --against-split test --against-limit 1000
+  softdiff eval runs/first --metrics likelihood --against cifar10 --against-split test --against-limit 1000
 
 Example: without a network, and two results side by side
   softdiff eval images.npz --against embedded:fashion-mnist --metrics sliced-wasserstein,memorisation
@@ -70,7 +71,7 @@ pub struct Measure {
     /// Which numbers, separated by commas, or all.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "fid", value_name = "NAMES")]
     metrics: Vec<MetricFlag>,
-    /// The FID network (.safetensors or .pth) [default: $SOFTDIFF_INCEPTION].
+    /// The FID network (.safetensors or .pth) [default: $SOFTDIFF_INCEPTION, else what softdiff data fetch fid-inception fetched].
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     /// How images come to the network: pytorch-fid, or tensorflow (as torch-fidelity has it).
@@ -229,11 +230,13 @@ fn neighbours(images: &Dataset, reference: &Dataset, nearest: &[Nearest]) -> Pic
 /// The numbers for a reader, then the warnings.
 fn show(evaluation: &Evaluation) {
     let (images, reference) = (&evaluation.protocol.images, &evaluation.protocol.reference);
-    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{n} images of") };
+    let count = |n: usize| if n == 0 { "statistics of".into() } else { format!("{} of", counted(n, "image")) };
     let against = format!("{} {}", count(reference.count), reference.source);
     match images.count {
         0 => println!("{}", one_line(&format!("{against} under the model {}", images.source))),
-        generated => println!("{}", one_line(&format!("{generated} images of {} against {against}", images.source))),
+        generated => {
+            println!("{}", one_line(&format!("{} of {} against {against}", counted(generated, "image"), images.source)))
+        }
     }
     if let Some(made) = &evaluation.made {
         let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));

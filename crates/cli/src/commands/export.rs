@@ -4,7 +4,7 @@ use super::checkpoint::CheckpointFlag;
 use crate::atomic_file::{save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 use softdiff::history::{History, evaluations_csv, event_file_name, metrics_csv, steps_csv, tensorboard};
 use softdiff::metrics::StoredEvaluations;
 use softdiff::model::{Model, ModelManifest};
@@ -17,6 +17,10 @@ Example: the moving average of a run in half the space, then images of it
   softdiff export runs/first --out models/first --precision bf16
   softdiff export runs/first --out models/last --checkpoint last
   softdiff sample models/first
+
+Example: the weights for PyTorch, under the names of score_sde_pytorch; softdiff import reads them again
+  softdiff export runs/first --format score-sde --out first.pth
+  softdiff export models/cifar10-small --format score-sde --out cifar10.safetensors
 
 Example: an average of another width, made from the checkpoints that were kept (checkpoint.keep_every)
   softdiff export runs/first --weights posthoc-0.1 --out models/wide
@@ -31,9 +35,12 @@ Example: what happened in a run, finished or not, for TensorBoard and as tables 
 pub struct Export {
     /// A run's folder, one of its checkpoints, or an exported model.
     model: PathBuf,
-    /// The folder to write the model to.
-    #[arg(long, value_name = "FOLDER", required_unless_present_any = ["tensorboard", "csv"])]
+    /// The folder to write the model to; with --format score-sde a file, .pth or .safetensors.
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
+    /// What to write: a model's folder, or its weights for PyTorch.
+    #[arg(long, value_enum, default_value_t = ExportFormat::Softdiff, requires = "out")]
+    format: ExportFormat,
     /// Write a run's losses, rates, norms, metrics and previews to this folder, for TensorBoard.
     #[arg(long, value_name = "FOLDER")]
     tensorboard: Option<PathBuf>,
@@ -50,6 +57,15 @@ pub struct Export {
     weights: Option<Weights>,
 }
 
+/// What is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExportFormat {
+    /// A folder with all that sampling needs.
+    Softdiff,
+    /// The weights alone in f32, under score_sde_pytorch's names and with convolutions as [out, in, rows, columns].
+    ScoreSde,
+}
+
 /// How weights are stored.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StoredPrecision {
@@ -61,6 +77,10 @@ enum StoredPrecision {
 
 impl Export {
     pub fn run(self, json: bool) -> Outcome {
+        if self.out.is_none() && self.tensorboard.is_none() && self.csv.is_none() {
+            let failure = Failure::new("there is nothing to write");
+            return Err(failure.hint("give --out for the model, or --tensorboard or --csv for a run's records"));
+        }
         let mut facts = json!({});
         if self.tensorboard.is_some() || self.csv.is_some() {
             let files = self.records()?;
@@ -69,7 +89,9 @@ impl Export {
             }
             facts["files"] = files.into();
         }
-        if let Some(out) = &self.out {
+        if let (Some(out), ExportFormat::ScoreSde) = (&self.out, self.format) {
+            self.score_sde(out, json, &mut facts)?;
+        } else if let Some(out) = &self.out {
             let model = self.checkpoint.open(&self.model, self.weights)?;
             let manifest = model.export(out, self.precision == StoredPrecision::Bf16)?;
             let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
@@ -84,6 +106,45 @@ impl Export {
         if json {
             println!("{facts}");
         }
+        Ok(())
+    }
+
+    /// Writes the weights under score_sde's names.
+    fn score_sde(&self, out: &Path, json: bool, facts: &mut Value) -> Outcome {
+        if self.precision == StoredPrecision::Bf16 {
+            let failure = Failure::new("--format score-sde stores weights as f32 only");
+            return Err(failure.hint("leave --precision out"));
+        }
+        if out.symlink_metadata().is_ok() {
+            let failure = Failure::new(format!("{} exists already", out.display()));
+            return Err(failure.hint("choose another --out, or remove it first"));
+        }
+        let model = self.checkpoint.open(&self.model, self.weights)?;
+        let weights = model.score_sde_weights()?;
+        weights.write(out)?;
+        let numbers: usize = weights.tensors.iter().map(|(_, tensor)| tensor.data.len()).sum();
+        if !json {
+            let (out, stage) = (out.display(), model.stage());
+            eprintln!(
+                "{out}: {} at {stage} ({}), {} tensors, {numbers} weights",
+                model.name,
+                model.weights,
+                weights.tensors.len()
+            );
+            weights.settings.iter().for_each(|(key, value)| eprintln!("  {key} = {value}"));
+            let condition = match (&weights.levels, weights.settings["model.embedding_type"] == "fourier") {
+                (Some(_), _) => "the noise, as score_sde passes it",
+                (None, true) => "the time t: pass exp(t), of which score_sde takes the logarithm",
+                (None, false) => "the time t: pass 999 t",
+            };
+            eprintln!("  conditioned on {condition}");
+        }
+        facts["file"] = out.display().to_string().into();
+        facts["checkpoint"] = json!(model.checkpoint);
+        facts["tensors"] = weights.tensors.len().into();
+        facts["numbers"] = numbers.into();
+        facts["settings"] = json!(weights.settings);
+        facts["conditioned_on"] = if weights.levels.is_some() { "noise" } else { "time" }.into();
         Ok(())
     }
 

@@ -16,7 +16,7 @@ Example: look into a checkpoint of score_sde_pytorch, then keep its averaged wei
   softdiff sample cifar10.safetensors
 
 Example: go on training it, with its optimiser's state.
-  softdiff train ve --out runs/longer --set data.source=cifar-10-batches-bin \\
+  softdiff train ve --out runs/longer --set data.source=cifar10 \\
       --set train.from=cifar10.safetensors --set network.condition=log-sigma
 
 The file is read as data: nothing in it can run.";
@@ -25,7 +25,7 @@ The file is read as data: nothing in it can run.";
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Import {
-    /// The checkpoint to read (.pth, saved by torch 1.6 or newer).
+    /// The checkpoint to read (.pth, saved by torch 1.6 or newer), or weights of softdiff export --format score-sde.
     checkpoint: PathBuf,
     /// The safetensors file to write.
     #[arg(long, value_name = "FILE", required_unless_present = "inspect")]
@@ -146,7 +146,9 @@ fn explain(error: ImportError) -> Failure {
         ImportError::PickleGlobal { .. } | ImportError::PickleOpcode { .. } => {
             "only tensors and numbers are read, never Python objects: save the state_dict instead of the model"
         }
-        ImportError::Foreign { .. } => "only checkpoints of score_sde_pytorch (.pth) can be imported",
+        ImportError::Foreign { .. } => {
+            "only checkpoints of score_sde_pytorch (.pth), or its weights as safetensors under their own names, can be imported"
+        }
         ImportError::NonFinite { .. } => "training had diverged: take an earlier checkpoint",
         _ => "expected a checkpoint of score_sde_pytorch, with the keys optimizer, model, ema and step",
     };

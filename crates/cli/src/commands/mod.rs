@@ -82,6 +82,10 @@ impl CliCommand {
 
     /// Whether the same command goes on where it was stopped.
     pub fn continues(&self) -> bool {
-        matches!(self, CliCommand::Train(_) | CliCommand::Quickstart(_) | CliCommand::Reproduce(_))
+        match self {
+            CliCommand::Train(_) | CliCommand::Quickstart(_) | CliCommand::Reproduce(_) => true,
+            CliCommand::Data(data) => data.continues(),
+            _ => false,
+        }
     }
 }

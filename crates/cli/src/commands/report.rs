@@ -6,8 +6,8 @@ use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
-use softdiff::engine::Device;
-use softdiff::report::{Page, page};
+use softdiff::engine::{Device, suggest};
+use softdiff::report::{FIGURES, Page, page};
 use softdiff::run::RunFolder;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,10 @@ Example: the page, then one figure of it, then all of them
   softdiff report runs/first --figure loss-by-time --out loss.svg
   softdiff report runs/first --figures figures/
 
-The page needs nothing beside it: send it to anyone. --samples 0 makes it from the records alone.";
+The page needs nothing beside it: send it to anyone. --samples 0 makes it from the records alone.
+
+Figures, where a run has what they show: samples, path, schedule, joint, hops, distances, noise, prior, loss, loss-by-time, norm,
+scores, preview, samplers, means, neighbours, quality.";
 
 /// Make report.html from a run, finished or not.
 #[derive(Args)]
@@ -32,7 +35,7 @@ pub struct Report {
     /// Images to sample for it; 0 for none.
     #[arg(long, default_value_t = 256, value_name = "COUNT")]
     samples: usize,
-    /// Write this figure alone, as SVG or PNG.
+    /// Write this figure alone, as SVG or PNG; the names are below.
     #[arg(long, value_name = "NAME")]
     figure: Option<String>,
     /// Write every figure into this folder too.
@@ -49,14 +52,19 @@ impl Report {
             let failure = Failure::new(format!("{} is no run: it has no config.toml", self.run.display()));
             return Err(failure.hint("give the folder that softdiff train wrote"));
         }
+        // Before anything is sampled.
+        let samples = match &self.figure {
+            Some(name) => self.samples * usize::from(needs_samples(name)?),
+            None => self.samples,
+        };
         let device = self.device.open()?;
-        let page = make(&folder, &device, self.samples)?;
+        let page = make(&folder, &device, samples)?;
         let mut written = Vec::new();
         if let Some(name) = &self.figure {
             let Some(figure) = page.figures().find(|figure| figure.name == *name) else {
                 let mut names: Vec<&str> = page.figures().map(|figure| figure.name).collect();
                 names.dedup();
-                let failure = Failure::new(format!("this report has no figure {name:?}"));
+                let failure = Failure::new(format!("the report of this run has no figure {name:?}"));
                 return Err(failure.hint(format!("it has {}", names.join(", "))));
             };
             let (ending, bytes) = figure.file();
@@ -82,6 +90,16 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// Whether a figure of that name is of samples; an error where there is no such figure.
+fn needs_samples(name: &str) -> Result<bool, Failure> {
+    let names = || FIGURES.iter().map(|(known, _)| *known);
+    FIGURES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, sampled)| *sampled)
+        .ok_or_else(|| Failure::new(format!("there is no figure {name:?}")).hint(suggest::hint(name, names())))
 }
 
 /// Makes the page, with progress.

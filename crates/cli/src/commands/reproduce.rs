@@ -23,13 +23,13 @@ Example: list the experiments, then run a small version of one on built-in data
   softdiff reproduce sampler-ablation --minutes 10
 
 Example: on CIFAR-10, by FID, each model after two million images
-  softdiff reproduce results --data cifar-10-batches-bin --images 2M --network inception-2015-12-05.safetensors
+  softdiff reproduce results --data cifar10 --images 2M
 
 Example: mean and standard deviation over three sets of seeds
   softdiff reproduce sampler-ablation --minutes 10 --seeds 3
 
 Example: the schedules of two data sets, side by side
-  softdiff reproduce schedules --recipe cifar10-small --data cifar-10-batches-bin --data my-images.zip
+  softdiff reproduce schedules --recipe cifar10-small --data cifar10 --data my-images.zip
 
 Example: the models trained by four jobs, then measured by one
   softdiff reproduce results --images 2M --only 1/4     # to 4/4, or in a Slurm array of four tasks
@@ -78,7 +78,7 @@ pub struct Reproduce {
     /// What is measured [default: fid with a network, else sliced-wasserstein].
     #[arg(long, value_enum)]
     metric: Option<DistanceName>,
-    /// The FID network; SOFTDIFF_INCEPTION names it too.
+    /// The FID network [default: $SOFTDIFF_INCEPTION, else what softdiff data fetch fid-inception fetched].
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     #[command(flatten)]
@@ -154,9 +154,8 @@ impl Reproduce {
             (_, Some(path)) => Ok(Some(Inception::read(&path)?)),
             (Some(DistanceName::Fid), None) => {
                 let failure = Failure::new("FID needs the Inception network, and none was given");
-                Err(failure.hint(
-                    "give --network FILE (docs/evaluation.md says where to get it), or --metric sliced-wasserstein",
-                ))
+                Err(failure
+                    .hint("softdiff data fetch fid-inception, or give --network FILE or --metric sliced-wasserstein"))
             }
         }
     }

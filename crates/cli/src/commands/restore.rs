@@ -29,6 +29,7 @@ Example: photographs of any size, with the model for photographs; blur and noise
   softdiff restore photo.jpg
   softdiff restore photo.jpg --quality best --compare --out restored.png
   softdiff restore small.jpg --task super-resolve --factor 2
+  softdiff restore compressed.jpg --task jpeg
   softdiff restore shaken.jpg --corruption motion --level 9 --angle 30
   softdiff restore blurred.jpg --kernel kernel.png
   softdiff restore holidays/ --task denoise --out denoised
@@ -166,7 +167,7 @@ impl Restore {
         let seeds = self.seeds.as_ref().map_or_else(|| (0..8).collect(), |seeds| seeds.0.clone());
         let picture = images::one(&images[0], self.index.unwrap_or(0))?;
         let found = Shape::new(picture.height, picture.width, picture.channels);
-        let task = self.task.task(model, found, self.degrade)?;
+        let task = self.task.task(model, found, None, self.degrade)?;
         let sampler = section.sampler.clone();
         let restoration = Restoration::new(model)
             .task(task)

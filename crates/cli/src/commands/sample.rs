@@ -7,6 +7,7 @@ use super::part::Part;
 use super::seeds::Seeds;
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::json;
@@ -63,7 +64,8 @@ pub struct Sample {
     /// Only one of several equal parts of the seeds, for jobs that make the others: 1/8 to 8/8. The images are those of one job.
     #[arg(long, value_name = "I/N")]
     only: Option<Part>,
-    /// The sampler, if not the recipe's.
+    /// The sampler, if not the recipe's: naive, momentum, flow-momentum, ddim-form, churn, churn-rate, heun, multistep, dormand-prince,
+    /// predictor-corrector; on VE, VP and sub-VP also reverse-diffusion, euler-maruyama, ancestral, ddim; for one-step networks ihdm.
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
     /// Its steps, if not the recipe's.
@@ -89,9 +91,9 @@ pub struct Sample {
     /// Images at a time.
     #[arg(long)]
     batch: Option<usize>,
-    /// Where to: a .png (grid), .npz or .zip, or a folder (one file per seed).
-    #[arg(long, default_value = "samples.png", value_name = "FILE")]
-    out: PathBuf,
+    /// Where to: a .png (grid), .npz or .zip, or a folder (one file per seed) [default: samples.png, without --film and --means].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Write the predicted clean images over time as one image, one row per seed.
     #[arg(long, value_name = "FILE")]
     means: Option<PathBuf>,
@@ -158,10 +160,16 @@ impl Sample {
             total: seeds.len(),
             time: Duration::ZERO,
         };
-        write_images(&self.out, model.path.shape(), seeds, batch, &mut making)?;
-        let (made, seconds) = (making.made(), making.time.as_secs_f64());
+        // A film alone replaces no grid that was made before.
+        let usual = (self.means.is_none() && self.film.is_none()).then(|| PathBuf::from("samples.png"));
+        let mut written = Vec::new();
+        let mut images = None;
+        if let Some(out) = self.out.clone().or(usual) {
+            write_images(&out, model.path.shape(), seeds, batch, &mut making)?;
+            images = Some((making.made(), making.time.as_secs_f64()));
+            written.push(out.display().to_string());
+        }
         drop(making);
-        let mut written = vec![self.out.display().to_string()];
         if self.means.is_some() || self.film.is_some() {
             let watched = model.watch_sampling(&device, sampler.as_ref(), &sampling, seeds, precision)?;
             if let Some(file) = &self.means {
@@ -174,7 +182,7 @@ impl Sample {
                 written.push(file.display().to_string());
             }
         }
-        report(&model, &made, &device, seeds.len(), seconds, &written, json);
+        report(&model, (&section.sampler, section.steps), &device, seeds.len(), images, &written, json);
         Ok(())
     }
 }
@@ -227,9 +235,18 @@ fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<LoadedImages, Failur
     Ok(pictures)
 }
 
-fn report(model: &Model, made: &Made, device: &Device, images: usize, seconds: f64, written: &[String], json: bool) {
-    let Made { sampler, steps, evaluations, .. } = made;
+/// Says what was done; `made` and the seconds it took are of the images, where some were written beside a film.
+fn report(
+    model: &Model,
+    (sampler, steps): (&str, usize),
+    device: &Device,
+    images: usize,
+    made: Option<(Made, f64)>,
+    written: &[String],
+    json: bool,
+) {
     if json {
+        let (evaluations, seconds) = made.map(|(made, seconds)| (made.evaluations, seconds)).unzip();
         let facts = json!({
             "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(),
             "sampler": sampler, "steps": steps, "evaluations": evaluations, "images": images, "seconds": seconds,
@@ -244,11 +261,10 @@ fn report(model: &Model, made: &Made, device: &Device, images: usize, seconds: f
             "warning: sampling begins with corrupted images of a data set, so the samples are not all the model's own"
         );
     }
-    eprintln!(
-        "{images} images of {} at {} ({}), {sampler} in {steps} steps and {evaluations} evaluations each, {seconds:.1} s on {device}",
-        model.name,
-        model.stage(),
-        model.weights
-    );
+    let (images, stage) = (counted(images, "image"), model.stage());
+    let cost = made.map_or(String::new(), |(made, seconds)| {
+        format!(" and {} evaluations each, {seconds:.1} s on {device}", made.evaluations)
+    });
+    eprintln!("{images} of {} at {stage} ({}), {sampler} in {steps} steps{cost}", model.name, model.weights);
     written.iter().for_each(|file| eprintln!("wrote {file}"));
 }

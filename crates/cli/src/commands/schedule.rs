@@ -20,17 +20,17 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Example: the paper's schedule for CIFAR-10, 32 of 256 blur levels
 
-    softdiff schedule cifar-10-batches-bin --out schedule.json
+    softdiff schedule cifar10 --out schedule.json
 
 Then look at it
 
-    softdiff corrupt cifar-10-batches-bin --schedule schedule.json
+    softdiff corrupt cifar10 --schedule schedule.json
 
 Example: blur and noise chosen together
 
-    softdiff schedule cifar-10-batches-bin --method joint --out joint.json")]
+    softdiff schedule cifar10 --method joint --out joint.json")]
 pub struct ScheduleArguments {
-    /// Any data source: a folder, archive or file of images, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist.
+    /// Any data source: a folder, archive or file of images, CIFAR-10, IDX, npz, Parquet, embedded:fashion-mnist, cifar10.
     #[arg(value_name = "DATA")]
     data: PathBuf,
     /// Read the first so many images of it.

@@ -1,27 +1,35 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
+mod estimate;
 mod together;
 mod watcher;
 
 use together::ReduceChoice;
 pub use watcher::Terminal;
 
+use estimate::duration;
+
 use super::device::DeviceFlag;
+use crate::atomic_file::unwritable;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Tasks;
 use clap::Args;
 use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::data::Source;
 use softdiff::engine::Device;
-use softdiff::engine::memory::Size;
+use softdiff::history::LiveEventFile;
 use softdiff::model::CheckpointChoice;
 use softdiff::quote::one_line;
 use softdiff::ranks::Launch;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
-use softdiff::train::{CustomParts, Finished, PreparedRun, RunStore, SelectionCost, Training, TrainingMemory};
+use softdiff::train::{
+    CustomParts, Finished, PreparedRun, RunStore, SelectionCost, StepTime, Training, TrainingMemory, too_few_images,
+};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const EXAMPLE: &str = "\
 Example: the quickstart's recipe with more steps; run it again to continue where it stopped
@@ -29,8 +37,12 @@ Example: the quickstart's recipe with more steps; run it again to continue where
 
 Example: the paper's CIFAR-10 model, on images of one's own
   softdiff recipe list
-  softdiff train cifar10-blur --out runs/cifar10 --set data.source=cifar-10-batches-bin
+  softdiff train cifar10-blur --out runs/cifar10
   softdiff train my-recipe.toml --out runs/mine --dry-run
+
+Example: watched in TensorBoard while it trains
+  softdiff train quickstart --out runs/first --tensorboard
+  tensorboard --logdir runs
 
 Example: another objective; here IHDM's, whose network is sampled by ihdm
   softdiff train quickstart --out runs/ihdm --set objective.kind=one-step --set sample= --set preview=
@@ -59,6 +71,9 @@ pub struct Train {
     /// [default: last].
     #[arg(long, value_name = "best|last|STEP")]
     checkpoint: Option<CheckpointChoice>,
+    /// Write losses, metrics and previews for TensorBoard as they come, to this folder [default: RUN/tensorboard].
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1)]
+    tensorboard: Option<Option<PathBuf>>,
     #[command(flatten)]
     device: DeviceFlag,
     /// Under mpirun or srun: how the gradients of the ranks are added. exact: in a fixed order, so that their number changes no
@@ -75,13 +90,14 @@ impl Train {
         if self.dry_run {
             // A device that is not there is no reason to say nothing.
             let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
-            return dry_run(&self.recipe()?, device.as_ref(), json);
+            return dry_run(self.recipe()?, device.as_ref(), json);
         }
         if let Some(launch) = Launch::from_env() {
             return self.run_together(launch, json, stop);
         }
         let (recipe, device) = (self.recipe()?, self.device.open()?);
-        let finished = perform(recipe, &self.out, self.checkpoint.unwrap_or_default(), &device, stop, json)?;
+        let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file()?);
+        let finished = perform_on(&mut terminal, recipe, &self.out, self.checkpoint.unwrap_or_default(), &device)?;
         self.say_done(&finished, json);
         Ok(())
     }
@@ -112,6 +128,20 @@ impl Train {
             eprintln!("next: softdiff sample {run}");
         }
     }
+
+    /// The copy of the events for TensorBoard, where one is wanted.
+    fn live_event_file(&self) -> Result<Option<LiveEventFile>, Failure> {
+        let run = RunFolder::new(&self.out);
+        let Some(folder) = &self.tensorboard else { return Ok(None) };
+        let folder = match folder {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+                folder.clone()
+            }
+            None => run.root().join("tensorboard"),
+        };
+        Ok(Some(LiveEventFile::new(&run, &folder)))
+    }
 }
 
 /// Trains the run in `out`, shown on the terminal.
@@ -123,10 +153,19 @@ pub fn perform(
     stop: &StopRequest,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let mut terminal = Terminal::new(stop.clone(), quiet);
+    perform_on(&mut Terminal::new(stop.clone(), quiet), recipe, out, checkpoint, device)
+}
+
+fn perform_on(
+    terminal: &mut Terminal,
+    recipe: Recipe,
+    out: &Path,
+    checkpoint: CheckpointChoice,
+    device: &Device,
+) -> Result<Finished, Failure> {
     terminal.say(&format!("device: {device}"));
     let progress = preparing();
-    let training = Training::of(recipe).device(device).checkpoint(checkpoint).watch(&mut terminal).progress(&progress);
+    let training = Training::of(recipe).device(device).checkpoint(checkpoint).watch(terminal).progress(&progress);
     Ok(training.run_in(out)?.finished)
 }
 
@@ -147,7 +186,7 @@ fn preparing() -> impl Fn(&'static str, &'static str, usize, usize) + Sync {
 }
 
 /// What a run of this recipe would be.
-fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
+fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
     let source = Source::open_split(Path::new(&recipe.data.source), recipe.data.split)?;
     let options = recipe.data.load_options();
     let one = softdiff::data::LoadOptions { limit: Some(1), ..options };
@@ -155,36 +194,64 @@ fn dry_run(recipe: &Recipe, device: Option<&Device>, json: bool) -> Outcome {
     let images = recipe.data.limit.unwrap_or(usize::MAX).min(source.len());
     let shape = Shape::new(first.height(), first.width(), first.channels());
     let network = recipe.network(shape)?;
+    recipe.network.settle(Some(shape.height));
     let memory = TrainingMemory::of(&network, shape, &recipe.train)?;
     if let Some(device) = device {
         memory.require(device)?;
     }
     let parameters = memory.parameters;
     let bytes = memory.on(device.unwrap_or(&Device::Cpu));
-    let selection = SelectionCost::of(recipe)?;
+    let selection = SelectionCost::of(&recipe)?;
+    let warning = too_few_images(images, &recipe.train);
+    let time = match device {
+        Some(device) => Some(StepTime::measure(Arc::new(network.clone()), shape, &recipe.train, device)?),
+        None => None,
+    };
+    let seconds = time.map(|time| time.seconds * recipe.train.steps as f64);
+    let sides: Vec<usize> = (0..network.multipliers.len()).map(|level| shape.height >> level).collect();
     if json {
         let facts = json!({
             "recipe": recipe.name, "images": images, "shape": shape, "path": recipe.path.kind(),
             "parameters": parameters, "memory": bytes, "steps": recipe.train.steps, "batch": recipe.train.batch,
-            "selection": selection,
+            "selection": selection, "sides": sides, "attention": network.attention,
+            "step_seconds": time.map(|time| time.seconds), "seconds": seconds, "warning": warning,
             "config": recipe.to_toml(),
         });
         println!("{facts}");
         return Ok(());
     }
     println!("recipe      {}", one_line(&recipe.name));
-    println!("data        {images} images of {shape}: {} {}", source.format(), one_line(&recipe.data.source));
-    println!("path        {}", recipe.path.kind());
-    println!("network     {parameters} parameters");
     println!(
-        "memory      {} beside the images{}",
-        Size(bytes),
-        if device.is_some_and(Device::is_gpu) { ", and the GPU's" } else { "" }
+        "data        {} of {shape}: {} {}",
+        counted(images, "image"),
+        source.format(),
+        one_line(&recipe.data.source)
     );
+    println!("path        {}", recipe.path.kind());
+    let list = |sizes: &mut dyn Iterator<Item = usize>| {
+        let sizes: Vec<String> = sizes.map(|size| size.to_string()).collect();
+        if sizes.is_empty() { "none".to_owned() } else { sizes.join(", ") }
+    };
+    let channels = list(&mut network.multipliers.iter().map(|multiplier| multiplier * network.channels));
+    let attention = list(&mut network.attention.iter().copied());
+    println!("network     {parameters} parameters");
+    println!("levels      {} pixels with {channels} channels; attention at {attention}", list(&mut sides.into_iter()));
+    println!("memory      {}", memory.words(device.unwrap_or(&Device::Cpu)));
     let epochs = (recipe.train.steps * recipe.train.batch as u64) as f64 / images.max(1) as f64;
     println!("training    {} steps of {} images: {epochs:.1} epochs", recipe.train.steps, recipe.train.batch);
+    if let (Some(StepTime { seconds: step, images, steps }), Some(seconds)) = (time, seconds) {
+        let (step, total) = (duration(step), duration(seconds));
+        println!(
+            "time        about {total}, {step} a step ({} timed with {}); previews, scores and checkpoints come on top",
+            counted(steps as usize, "step"),
+            counted(images, "image")
+        );
+    }
     if let Some(selection) = selection {
         println!("selection   {selection}");
+    }
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}");
     }
     println!("\n# resolved recipe\n{}", recipe.to_toml());
     Ok(())

@@ -14,12 +14,14 @@ pub struct PhotographFile {
     pub metadata: Metadata,
     /// Whether the file has samples of 16 bits, of which the picture has the high 8.
     pub is_16_bit: bool,
+    /// The quantization table of a JPEG's luma, row by row.
+    pub quantization: Option<[u16; 64]>,
 }
 
 impl PhotographFile {
     /// An image that comes from no file.
     pub fn from_picture(picture: Picture) -> PhotographFile {
-        PhotographFile { picture, alpha: None, metadata: Metadata::default(), is_16_bit: false }
+        PhotographFile { picture, alpha: None, metadata: Metadata::default(), is_16_bit: false, quantization: None }
     }
 
     /// Decodes a file as [`super::decode`] does, but for transparency.
@@ -35,7 +37,10 @@ impl PhotographFile {
             Some(Format::Tiff) => tiff::is_16_bit(bytes),
             _ => false,
         };
-        Ok(PhotographFile { picture, alpha, metadata: Metadata::of(bytes).upright(), is_16_bit })
+        let is_jpeg = Format::recognise(bytes) == Some(Format::Jpeg);
+        let quantization = is_jpeg.then(|| softdiff_jpeg::quantization(bytes).ok()).flatten();
+        let metadata = Metadata::of(bytes).upright();
+        Ok(PhotographFile { picture, alpha, metadata, is_16_bit, quantization })
     }
 
     /// Another version of it as a PNG with the opacity, scaled to its size, and the metadata.

@@ -1,13 +1,16 @@
 //! Why a data set, or one image of it, was refused.
 
-use super::{MAX_SKIPPED_PERCENT, Skipped};
+use super::named::{self, NamedData};
+use super::{BadLimit, Skipped};
 use crate::archive::ArchiveError;
 use crate::bytes::BytesError;
 use crate::image::ImageError;
 use softdiff_engine::Hint;
 use softdiff_engine::memory::NotEnoughMemory;
+use softdiff_engine::suggest;
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why one file, or one entry of an archive, cannot be used.
@@ -74,6 +77,9 @@ pub enum DataError {
     /// The operating system could not read the place.
     #[error("cannot read {}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    /// Data with a name that is not on this machine.
+    #[error("{} is not here{}", path.display(), looked_in())]
+    NotFetched { path: PathBuf, data: &'static NamedData },
     /// A file that is no data set.
     #[error("{} is not a data set that can be read: {found}", path.display())]
     Unknown { path: PathBuf, found: String },
@@ -90,8 +96,8 @@ pub enum DataError {
     #[error("{file}: {reason}")]
     File { file: String, reason: Box<FileError> },
     /// Too many files are bad.
-    #[error("{} of {total} images are bad, more than {MAX_SKIPPED_PERCENT} %:{}", skipped.len(), listed(skipped))]
-    TooManySkipped { total: usize, skipped: Vec<Skipped> },
+    #[error("{} of {total} images are bad, more than {limit}:{}", skipped.len(), listed(skipped))]
+    TooManySkipped { total: usize, limit: BadLimit, skipped: Vec<Skipped> },
     /// More crops than the photographs may give.
     #[error("{count} crops are more than {photographs} photographs give with at most {cap} of each")]
     TooManyCrops { count: usize, photographs: usize, cap: usize },
@@ -122,9 +128,11 @@ impl DataError {
 }
 
 impl Hint for DataError {
-    /// The remedy where it is the same in every command: what to do when memory does not suffice.
+    /// The remedy where it is the same in every command: data to fetch, and memory that does not suffice.
     fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
+            DataError::NotFetched { data, .. } => Some(data.command().into()),
+            DataError::Io { path, source } if source.kind() == ErrorKind::NotFound => near(path).map(Cow::from),
             DataError::Memory(error) => error.hint(),
             DataError::File { reason, .. } => match reason.as_ref() {
                 FileError::Memory(error)
@@ -135,6 +143,17 @@ impl Hint for DataError {
             _ => None,
         }
     }
+}
+
+fn looked_in() -> String {
+    named::folder().map_or(String::new(), |folder| format!(", nor in the data folder {}", folder.display()))
+}
+
+/// The name that may have been meant by a path where nothing is.
+fn near(path: &Path) -> Option<String> {
+    let images = named::NAMED.iter().filter(|data| data.is_images()).map(|data| data.name);
+    let name = suggest::nearest(path.to_str()?, images)?;
+    Some(format!("did you mean {name}? softdiff data fetch list says which data has a name"))
 }
 
 fn passed_over(count: usize) -> String {

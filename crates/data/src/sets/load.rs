@@ -1,7 +1,7 @@
 //! Decoding a whole source on all cores, in order, under a policy for bad images.
 
 use super::pictures::StoredPictures;
-use super::{DataError, Dataset, Exif, FileError, MAX_DATASET_BYTES, MAX_SKIPPED_PERCENT, Source, Transform};
+use super::{DataError, Dataset, Exif, FileError, MAX_DATASET_BYTES, Source, Transform};
 use crate::image::Picture;
 use rayon::prelude::*;
 use softdiff_engine::memory;
@@ -21,8 +21,32 @@ pub enum OnBad {
     /// Stop and name it.
     #[default]
     Fail,
-    /// Leave it out and list it; stop if more than [`MAX_SKIPPED_PERCENT`] are bad.
+    /// Leave it out and list it; stop if there are more than the [`BadLimit`].
     Skip,
+}
+
+/// The largest share of images that may be left out as bad, from 0 to 1; by default a hundredth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BadLimit(pub f64);
+
+impl Default for BadLimit {
+    fn default() -> BadLimit {
+        BadLimit(0.01)
+    }
+}
+
+impl BadLimit {
+    /// Whether so many of `total` are too many.
+    pub fn is_exceeded(self, bad: usize, total: usize) -> bool {
+        // 0.29 of 100 is 28.999...96 in binary.
+        bad as f64 > total as f64 * self.0 * (1.0 + 1e-9)
+    }
+}
+
+impl fmt::Display for BadLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", (self.0 * 1e6).round() / 1e4)
+    }
 }
 
 /// An image that was left out, and why.
@@ -49,6 +73,8 @@ pub struct LoadOptions {
     pub transform: Transform,
     /// What to do with bad ones.
     pub on_bad: OnBad,
+    /// How many of them may be left out.
+    pub on_bad_limit: BadLimit,
     /// Only the first so many.
     pub limit: Option<usize>,
 }
@@ -166,7 +192,7 @@ impl Loading<'_> {
     ) -> Result<(), DataError> {
         let picture = match picture {
             Ok(picture) => picture,
-            Err(error) if options.on_bad == OnBad::Skip => return self.skip(index, error),
+            Err(error) if options.on_bad == OnBad::Skip => return self.skip(index, error, options.on_bad_limit),
             Err(error) => return Err(DataError::file(self.source.picture_name(index), error)),
         };
         let (width, height, channels, first) = match self.shape {
@@ -224,10 +250,11 @@ impl Loading<'_> {
         DataError::Io { path: self.folder.unwrap_or(self.source.path()).into(), source }
     }
 
-    fn skip(&mut self, index: usize, error: FileError) -> Result<(), DataError> {
+    fn skip(&mut self, index: usize, error: FileError, limit: BadLimit) -> Result<(), DataError> {
         self.skipped.push(Skipped { file: self.source.picture_name(index), reason: error.to_string() });
-        if self.skipped.len() * 100 > self.total * MAX_SKIPPED_PERCENT {
-            return Err(DataError::TooManySkipped { total: self.total, skipped: std::mem::take(&mut self.skipped) });
+        if limit.is_exceeded(self.skipped.len(), self.total) {
+            let skipped = std::mem::take(&mut self.skipped);
+            return Err(DataError::TooManySkipped { total: self.total, limit, skipped });
         }
         Ok(())
     }

@@ -13,7 +13,7 @@
 //! | bytes out of a compressed byte | 200 | [`crate::archive::MAX_RATIO`] |
 //! | pictures, entries | 2^22 | [`MAX_PICTURES`] |
 //! | a data set loaded into memory | 32 GiB | [`MAX_DATASET_BYTES`] |
-//! | pictures skipped as bad | 1 % | [`MAX_SKIPPED_PERCENT`] |
+//! | pictures skipped as bad | 1 % | unless told otherwise ([`BadLimit`]) |
 //!
 //! Below these limits, what does not fit into the memory that there is is refused with the number ([`softdiff_engine::memory`]).
 
@@ -28,6 +28,7 @@ mod folder;
 mod idx;
 mod layout;
 mod load;
+pub mod named;
 pub mod npy;
 pub mod npz;
 mod parquet;
@@ -40,7 +41,7 @@ pub use batch::{Batch, Batches};
 pub use crops::{CropOptions, CropPlan, PlannedPhotograph, WrittenCrops};
 pub use dataset::{Dataset, Statistics};
 pub use error::{DataError, FileError};
-pub use load::{LoadOptions, OnBad, Skipped};
+pub use load::{BadLimit, LoadOptions, OnBad, Skipped};
 pub use npz::{NpzWriter, write as write_npz};
 pub use pictures::{Exif, Pictures};
 pub use softdiff_engine::shuffle::{Permutation, Shuffled};
@@ -58,5 +59,3 @@ pub const MAX_PICTURE_BYTES: u64 = 64 << 20;
 pub const MAX_PICTURES: u64 = 1 << 22;
 /// The most memory of a loaded data set.
 pub const MAX_DATASET_BYTES: u64 = 32 << 30;
-/// The most images that may be skipped as bad.
-pub const MAX_SKIPPED_PERCENT: usize = 1;

@@ -145,6 +145,11 @@ impl<'a> Array<'a> {
         Ok(Raw { name: name.into(), height, width, channels, pixels, labels: None })
     }
 
+    /// The array as bytes: uint8 of one axis.
+    pub(super) fn bytes(&self) -> Option<&'a [u8]> {
+        (self.dtype.get(1..) == Some("u1") && self.shape.len() == 1).then_some(self.data)
+    }
+
     /// The array as numbers: float32 or float64.
     pub fn floats(&self) -> Result<Vec<f64>, FileError> {
         match self.dtype.get(1..).unwrap_or_default() {

@@ -1,4 +1,7 @@
-//! NumPy archives (`.npz`): read with the names that people use, written by `softdiff data prepare`.
+//! NumPy archives (`.npz`): read with the names that people use, written by `softdiff data prepare` and `softdiff sample`.
+//!
+//! Written are `arr_0` (images) and `arr_1` (labels), the names that `np.savez` gives and the evaluator of guided-diffusion (ADM)
+//! reads. Every member is an array, so that a loop over them works: what else is known is JSON in an array of bytes.
 //!
 //! Why npz for prepared data: it is an ordinary file that NumPy, PyTorch and JAX users open with `np.load`, it is read here
 //! without decoding anything, and its entries are stored, so that reading is copying.
@@ -8,6 +11,8 @@ use super::npy::Array;
 use super::pictures::{Chain, Opened, Pictures, Raw};
 use super::{DataError, Dataset, FileError, MAX_FILE_BYTES, Split};
 use crate::archive::zip::{Index, StoredZip};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use softdiff_engine::shared_bytes::SharedBytes;
 use std::io::{self, Write};
@@ -23,13 +28,15 @@ const TEST: ([&str; 6], [&str; 6]) = (
     ["x_test", "X_test", "test_images", "images_test", "test_x", "test"],
     ["y_test", "Y_test", "test_labels", "labels_test", "test_y", "test_label"],
 );
-/// What `prepare` adds to the arrays.
-pub(super) const FACTS: &str = "dataset.json";
+/// What is known of the images: the member `dataset_json`, or the entry `dataset.json` of older files, which is no array.
+pub(super) const FACTS: &str = "dataset";
+/// Longest JSON that is read.
+const MAX_JSON: u64 = 1 << 20;
 
 /// Whether every entry of an archive is an array.
 pub fn recognise(index: &Index) -> bool {
     index.names().any(|name| name.ends_with(".npy"))
-        && index.names().all(|name| name.ends_with(".npy") || name == FACTS)
+        && index.names().all(|name| name.ends_with(".npy") || name == "dataset.json")
 }
 
 /// Reads the arrays of one part.
@@ -62,8 +69,7 @@ pub fn open(path: &Path, bytes: &SharedBytes, index: &Index, split: Split) -> Re
                 .map_err(|(entry, error)| DataError::file(format!("{}/{entry}.npy", path.display()), error))?,
         ));
     }
-    let facts = index.read(bytes, FACTS, 1 << 20).ok().and_then(|facts| serde_json::from_slice(&facts).ok());
-    let facts: Value = facts.unwrap_or_default();
+    let facts: Value = read_json(bytes, index, FACTS).unwrap_or_default();
     let (classes, origin) = (classes(&facts).unwrap_or_default(), facts.get("origin").cloned());
     Ok(Opened { format: "NumPy archive", pictures: Box::new(Chain(parts)), classes, ignored: 0, origin })
 }
@@ -84,6 +90,20 @@ fn read<'a>(
     Ok(pictures)
 }
 
+/// The JSON called `name` in an archive, as [`write_json`] writes it, or as a plain entry as older files have it.
+pub fn read_json<T: DeserializeOwned>(bytes: &[u8], index: &Index, name: &str) -> Option<T> {
+    if let Ok(array) = index.read(bytes, &format!("{name}_json.npy"), MAX_JSON) {
+        return serde_json::from_slice(Array::read(&array).ok()?.bytes()?).ok();
+    }
+    serde_json::from_slice(&index.read(bytes, &format!("{name}.json"), MAX_JSON).ok()?).ok()
+}
+
+/// Adds JSON to an archive as an array of bytes: in Python, `json.loads(bytes(file[name + "_json"]))`.
+pub fn write_json<W: Write>(zip: &mut StoredZip<W>, name: &str, value: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_vec(value)?;
+    zip.entry(&format!("{name}_json.npy"), &[&npy_header("|u1", &[text.len()]), &text])
+}
+
 fn classes(facts: &Value) -> Option<Vec<String>> {
     facts.get("classes")?.as_array()?.iter().map(|name| name.as_str().map(String::from)).collect()
 }
@@ -96,9 +116,10 @@ pub fn write(out: &mut impl Write, dataset: &Dataset, origin: &Value) -> io::Res
     npz.finish(dataset.classes(), origin)
 }
 
-/// Writes images as they come: `labels.npy` (int64) if there are any, `images.npy` (uint8, `[n, h, w, c]`), and `dataset.json`.
+/// Writes images as they come: `arr_0` (uint8, `[n, h, w, c]`), `arr_1` (labels, int64) if there are any, and `dataset_json`.
 pub struct NpzWriter<W: Write> {
     zip: StoredZip<W>,
+    labels: Option<Vec<u32>>,
     hasher: DatasetHasher,
     /// Bytes of images still to come.
     left: u64,
@@ -108,15 +129,11 @@ impl<W: Write> NpzWriter<W> {
     /// Begins a file of so many images, height, width and channels.
     pub fn new(out: W, shape: [usize; 4], labels: Option<&[u32]>) -> io::Result<NpzWriter<W>> {
         let mut zip = StoredZip::new(out);
-        if let Some(labels) = labels {
-            let data: Vec<u8> = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();
-            zip.entry("labels.npy", &[&npy_header("<i8", &[labels.len()]), &data])?;
-        }
         let header = npy_header("|u1", &shape);
         let left = shape.iter().map(|&size| size as u64).product();
-        zip.begin("images.npy", header.len() as u64 + left)?;
+        zip.begin("arr_0.npy", header.len() as u64 + left)?;
         zip.append(&header)?;
-        Ok(NpzWriter { zip, hasher: DatasetHasher::new(shape, labels), left })
+        Ok(NpzWriter { zip, labels: labels.map(<[u32]>::to_vec), hasher: DatasetHasher::new(shape, labels), left })
     }
 
     /// The next images, whole ones.
@@ -127,14 +144,18 @@ impl<W: Write> NpzWriter<W> {
         self.zip.append(pixels)
     }
 
-    /// Writes what is known of the images. All of them must have come.
+    /// Writes the labels and what is known of the images. All of them must have come.
     pub fn finish(mut self, classes: &[String], origin: &Value) -> io::Result<()> {
         if self.left > 0 {
             return Err(io::Error::other("fewer images than the file was begun for"));
         }
+        if let Some(labels) = self.labels {
+            let data: Vec<u8> = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();
+            self.zip.entry("arr_1.npy", &[&npy_header("<i8", &[labels.len()]), &data])?;
+        }
         let hash = self.hasher.finish().to_string();
         let facts = json!({ "format": "softdiff dataset 1", "classes": classes, "hash": hash, "origin": origin });
-        self.zip.entry(FACTS, &[facts.to_string().as_bytes()])?;
+        write_json(&mut self.zip, FACTS, &facts)?;
         self.zip.finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::pictures::{Exif, Opened, StoredPictures};
 use super::{DataError, FileError, MAX_FILE_BYTES, MAX_MAPPED_BYTES, MAX_PICTURES};
-use super::{archive_source, cifar, embedded, folder, idx, npy, npz, parquet};
+use super::{archive_source, cifar, embedded, folder, idx, named, npy, npz, parquet};
 use crate::archive::inflate::{self, GZIP_MAGIC};
 use crate::archive::{tar, zip};
 use crate::image::{Format, Picture};
@@ -52,8 +52,9 @@ pub struct Source {
 }
 
 impl Source {
-    /// Finds out what `path` holds: a folder of pictures, zip, tar, tar.gz, CIFAR-10, IDX, npy, npz, Parquet, or
-    /// `embedded:fashion-mnist`. Opens the training part of sets that have one.
+    /// Finds out what `path` holds: a folder of pictures, zip, tar, tar.gz, CIFAR-10, IDX, npy, npz, Parquet,
+    /// `embedded:fashion-mnist`, or data that was fetched by its name, such as `cifar10` ([`named`]). Opens the training part of
+    /// sets that have one.
     pub fn open(path: &Path) -> Result<Source, DataError> {
         Source::open_split(path, Split::default())
     }
@@ -62,8 +63,10 @@ impl Source {
     pub fn open_split(path: &Path, split: Split) -> Result<Source, DataError> {
         let opened = match path.to_str().and_then(|path| path.strip_prefix(embedded::PREFIX)) {
             Some(name) => embedded::open(name, split)?,
-            None if path.is_dir() => open_folder(path, split)?,
-            None => open_file(path, split)?,
+            None => match named::resolve(path)? {
+                place if place.is_dir() => open_folder(&place, split)?,
+                place => open_file(&place, split)?,
+            },
         };
         Source::with_pictures(path, opened)
     }

@@ -4,6 +4,13 @@ use serde::{Deserialize, Serialize};
 use softdiff_engine::{Hint, HintedMessage};
 use std::borrow::Cow;
 
+/// The largest side that the presets' levels are taken for as they are: CelebA-64's.
+const LARGEST_AS_IS: usize = 64;
+/// Levels that a network has at the least.
+const FEWEST_LEVELS: usize = 3;
+/// The side at which every published NCSN++ attends.
+pub(super) const ATTENTION_SIDE: usize = 16;
+
 /// How the time (or noise level) enters the network.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -160,6 +167,34 @@ impl UNetConfig {
         }
     }
 
+    /// The multipliers of a network like this one for images of another side: up to 64 pixels these, beyond with one more level for
+    /// each doubling, the first of them narrow, as score_sde and ADM (Dhariwal and Nichol, 2021) have them at 256. A side that cannot be
+    /// halved so often has fewer levels, three at the least.
+    pub fn multipliers_for(&self, side: usize) -> Vec<usize> {
+        let mut multipliers = self.multipliers.clone();
+        for doubling in 0..side.div_ceil(LARGEST_AS_IS).next_power_of_two().trailing_zeros() {
+            match (doubling, multipliers.first(), multipliers.last()) {
+                (0, Some(&first), _) => multipliers.insert(0, first),
+                (_, _, Some(&last)) => multipliers.push(last),
+                _ => {}
+            }
+        }
+        let possible = side.trailing_zeros() as usize + 1;
+        multipliers.truncate(possible.max(FEWEST_LEVELS));
+        multipliers
+    }
+
+    /// The sides at which a network like this one attends on images of another side: the same where there are levels of these sides, else
+    /// the level that comes next below 16 pixels, or the smallest if it has at most 32.
+    pub fn attention_for(&self, side: usize, levels: usize) -> Vec<usize> {
+        let sides: Vec<usize> = (0..levels.min(usize::BITS as usize)).map(|level| side >> level).collect();
+        if self.attention.iter().all(|side| sides.contains(side)) {
+            return self.attention.clone();
+        }
+        let below = sides.iter().copied().find(|&side| side <= ATTENTION_SIDE);
+        below.or(sides.last().copied()).filter(|&side| side <= 2 * ATTENTION_SIDE).into_iter().collect()
+    }
+
     /// Checks that the parts fit together.
     pub fn check(&self) -> Result<(), ConfigError> {
         let fail = |field, problem: HintedMessage| Err(ConfigError { field, problem });
@@ -174,7 +209,7 @@ impl UNetConfig {
         let halvings = 1usize << (levels - 1);
         if self.image_size == 0 || !self.image_size.is_multiple_of(halvings) || self.image_size > 8192 {
             let message = format!("{} cannot be halved {} times", self.image_size, levels - 1);
-            let hint = format!("use a multiple of {halvings} up to 8192");
+            let hint = format!("use a multiple of {halvings} up to 8192 (data.size)");
             return fail("image_size", HintedMessage::new(message, hint));
         }
         if self.channels == 0 || !self.channels.is_multiple_of(4) || self.channels > 4096 {
@@ -229,4 +264,35 @@ impl UNetConfig {
 /// NCSN++'s number of groups for `channels` features.
 pub(super) fn groups(channels: usize) -> usize {
     (channels / 4).clamp(1, 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_attention_suit_the_side_and_stay_as_published_where_they_fit() {
+        let usual = UNetConfig::ncsnpp_cifar10();
+        for (side, multipliers, attention) in [
+            (32, &[1, 2, 2, 2][..], &[16][..]),
+            (64, &[1, 2, 2, 2], &[16]),
+            (128, &[1, 1, 2, 2, 2], &[16]),
+            (256, &[1, 1, 2, 2, 2, 2], &[16]),
+            (512, &[1, 1, 2, 2, 2, 2, 2], &[16]),
+            (96, &[1, 1, 2, 2, 2], &[12]),
+            (28, &[1, 2, 2], &[14]),
+            (100, &[1, 1, 2], &[25]),
+            (24, &[1, 2, 2, 2], &[12]),
+        ] {
+            let found = usual.multipliers_for(side);
+            let attended = usual.attention_for(side, found.len());
+            assert_eq!((&found[..], &attended[..]), (multipliers, attention), "{side}");
+            UNetConfig { image_size: side, multipliers: found, attention: attended, ..usual.clone() }.check().unwrap();
+        }
+        let small = UNetConfig::small(32, 1, 16, &[1, 2, 2]);
+        assert_eq!((small.multipliers_for(28), small.attention_for(28, 3)), (vec![1, 2, 2], vec![]));
+        // A side that cannot be halved is refused.
+        let odd = UNetConfig { image_size: 75, multipliers: usual.multipliers_for(75), attention: vec![], ..usual };
+        assert_eq!(odd.check().unwrap_err().field, "image_size");
+    }
 }

@@ -37,6 +37,11 @@ pub trait Network: Send + Sync {
     fn has_mask_channel(&self) -> bool {
         false
     }
+
+    /// The network's parts where it is a U-Net of NCSN++ blocks, whose parameters score_sde has names for.
+    fn as_unet(&self) -> Option<&UNetConfig> {
+        None
+    }
 }
 
 impl dyn Network + '_ {
@@ -68,5 +73,9 @@ impl Network for UNetConfig {
 
     fn has_mask_channel(&self) -> bool {
         self.mask_channel
+    }
+
+    fn as_unet(&self) -> Option<&UNetConfig> {
+        Some(self)
     }
 }

@@ -1,11 +1,9 @@
 //! Which network an official checkpoint holds: read off the names and shapes of its parameters.
 
+use super::config::ATTENTION_SIDE;
 use super::{Embedding, UNetConfig};
 use softdiff_engine::Hint;
 use std::collections::HashMap;
-
-/// The side at which every published NCSN++ attends; the weights themselves do not tell the image's size.
-const ATTENTION_SIDE: usize = 16;
 
 /// Why a list of parameters is not an NCSN++ that we know.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -73,6 +71,7 @@ impl UNetConfig {
         }
         let attends = |level: &&&[OfficialModule]| level.get(1) == Some(&OfficialModule::Attention);
         let attending: Vec<usize> = (0..levels.len()).filter(|&l| attends(&&levels[l])).collect();
+        // The weights themselves do not tell the size of the images.
         let size = match (image_size, attending.first()) {
             (Some(size), _) => size,
             (None, Some(level)) => ATTENTION_SIDE << level,

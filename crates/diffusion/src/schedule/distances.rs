@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Called with (pairs measured, pairs asked for) after each pair.
+/// Called with (pairs measured, pairs asked for) before and after each pair, so that one that unwinds ends the rest unmeasured.
 pub type ScheduleProgress<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// A symmetric table of distances between ordered candidates.
@@ -86,6 +86,7 @@ where
         let done = AtomicUsize::new(0);
         let total = pairs.len();
         pairs.par_iter().try_for_each(|&(i, j)| {
+            (self.progress)(done.load(Ordering::Relaxed), total);
             let value = check(i, j, (self.measure)(i, j)?)?;
             self.cell(i, j).get_or_init(|| value);
             (self.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, total);
@@ -154,8 +155,24 @@ mod tests {
         };
         let lazy = LazyDistances::new(5, false, &count, |i, j| Ok((j - i) as f64));
         lazy.prepare(1.0).unwrap();
-        assert_eq!(calls.load(Ordering::Relaxed), 10);
+        assert_eq!(calls.load(Ordering::Relaxed), 20);
         let broken = LazyDistances::new(3, false, &|_, _| {}, |_, j| Ok(if j == 2 { f64::NAN } else { 1.0 }));
         assert!(matches!(broken.prepare(1.0), Err(ScheduleError::Distance { j: 2, .. })));
+    }
+
+    #[test]
+    fn a_progress_that_unwinds_leaves_at_most_the_pair_under_way_on_each_thread() {
+        let unwind_after_one = |done: usize, _: usize| {
+            if done > 0 {
+                std::panic::resume_unwind(Box::new("stopped"));
+            }
+        };
+        let lazy = LazyDistances::new(100, false, &unwind_after_one, |i, j| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            Ok((j - i) as f64)
+        });
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lazy.prepare(1.0)));
+        assert!(ended.is_err());
+        assert!(lazy.measured() <= rayon::current_num_threads(), "{} were measured", lazy.measured());
     }
 }

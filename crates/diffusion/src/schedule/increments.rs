@@ -12,6 +12,7 @@ use super::{ScheduleError, ScheduleProgress};
 use crate::corruption::{Corruption, CorruptionError, LinearMap, Shape};
 use crate::linalg::{LinalgError, Matrix, Strided, multiply_into, triangular_factor};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Images whose increments are multiplied together; bounds memory to some 20 MB per thread at 256 levels of 32x32.
 const GROUP_VALUES: usize = 8 * 1024;
@@ -82,13 +83,14 @@ fn increment_moments(
     let increments = maps.len().saturating_sub(1);
     let group = (GROUP_VALUES / shape.len()).max(1);
     let starts: Vec<usize> = (0..rows.rows()).step_by(group).collect();
-    let done = std::sync::atomic::AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
     let parts = starts
         .par_iter()
         .map(|&start| {
+            progress(done.load(Ordering::Relaxed), starts.len());
             let end = (start + group).min(rows.rows());
             let moments = group_moments(shape, maps, rows, start..end)?;
-            progress(done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1, starts.len());
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, starts.len());
             Ok(moments)
         })
         .collect::<Result<Vec<Matrix>, CorruptionError>>()?;

@@ -15,7 +15,7 @@ library!(
     /// Functions of `libcublas`.
     CublasFunctions, sys, "cuBLAS (libcublas)", "SOFTDIFF_CUBLAS",
     &["libcublas.so.13", "libcublas.so.12", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so"],
-    "install the CUDA toolkit 12 or 13",
+    "pip install nvidia-cudnn-cu13 nvidia-cuda-nvrtc nvidia-cublas, in an active virtual environment (CUDA 12: docs/install.md)",
     {
         create: cublasCreate_v2 (*mut Handle);
         set_stream: cublasSetStream_v2 (Handle, *mut c_void);

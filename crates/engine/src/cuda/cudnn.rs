@@ -21,7 +21,7 @@ use std::sync::Arc;
 library!(
     /// Functions of `libcudnn`.
     CudnnFunctions, sys, "cuDNN (libcudnn)", "SOFTDIFF_CUDNN", &["libcudnn.so.9", "libcudnn.so"],
-    "install cuDNN 9 (package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13` and set SOFTDIFF_CUDNN to its file)",
+    "pip install nvidia-cudnn-cu13 nvidia-cuda-nvrtc nvidia-cublas, in an active virtual environment (CUDA 12: docs/install.md)",
     {
         create: cudnnCreate (*mut Handle);
         set_stream: cudnnSetStream (Handle, Handle);
@@ -176,7 +176,7 @@ pub(super) fn cublaslt() -> Result<library::SharedLibrary> {
         "cuBLASLt (libcublasLt)",
         "SOFTDIFF_CUBLASLT",
         &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"],
-        "install the CUDA toolkit 12 or 13",
+        "pip install nvidia-cudnn-cu13 nvidia-cuda-nvrtc nvidia-cublas, in an active virtual environment (CUDA 12: docs/install.md)",
     )
 }
 

@@ -1,8 +1,12 @@
 //! Loading NVIDIA's libraries at run time: a missing one is an error with a hint, never a crash.
 #![allow(unsafe_code)]
 
+#[cfg(unix)]
+use super::python_packages;
 use crate::error::{Error, Result};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::c_void;
+#[cfg(unix)]
+use std::ffi::{CStr, CString, c_char, c_int};
 
 // SAFETY: the declarations of dlfcn.h.
 #[cfg(unix)]
@@ -14,6 +18,7 @@ unsafe extern "C" {
 
 /// A loaded library; it stays loaded for the life of the process.
 pub struct SharedLibrary {
+    #[cfg_attr(not(unix), allow(dead_code))]
     handle: *mut c_void,
     /// The name under which it was found.
     pub name: String,
@@ -25,13 +30,16 @@ unsafe impl Send for SharedLibrary {}
 unsafe impl Sync for SharedLibrary {}
 
 impl SharedLibrary {
-    /// Opens the first of `candidates` that can be loaded. `variable` may name a file that is tried first.
+    /// Opens the first of `candidates` that can be loaded, by the system or from Python packages. `variable` may name a file that
+    /// is tried first.
     #[cfg(unix)]
     pub fn open(what: &'static str, variable: &str, candidates: &[&str], hint: &str) -> Result<SharedLibrary> {
         const NOW_GLOBAL: c_int = 0x2 | 0x100;
         let chosen = std::env::var(variable).ok();
         let mut reason = String::new();
-        for name in chosen.as_deref().into_iter().chain(candidates.iter().copied()) {
+        let packages = python_packages::files(candidates);
+        let named = chosen.iter().map(String::as_str).chain(candidates.iter().copied());
+        for name in named.chain(packages.iter().map(String::as_str)) {
             let Ok(c_name) = CString::new(name) else { continue };
             // SAFETY: a NUL-terminated name and valid flags.
             let handle = unsafe { dlopen(c_name.as_ptr(), NOW_GLOBAL) };

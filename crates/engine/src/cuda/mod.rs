@@ -18,6 +18,8 @@ mod nvrtc;
 mod optim;
 mod params;
 mod probe;
+#[cfg_attr(not(unix), allow(dead_code))]
+mod python_packages;
 mod roofline;
 mod select;
 mod self_test;
@@ -32,5 +34,6 @@ pub use executor::CudaExecutor;
 pub use optim::DeviceAdam;
 pub use params::DeviceParams;
 pub use probe::{LibraryProbe, has_driver, probe};
-pub use self_test::{Check, self_test};
+pub use python_packages::add_python_packages;
+pub use self_test::self_test;
 pub use session::Session;

@@ -15,7 +15,7 @@ library!(
     /// Functions of `libnvrtc`.
     Nvrtc, sys, "NVIDIA's run-time compiler (libnvrtc)", "SOFTDIFF_NVRTC",
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"],
-    "install the CUDA toolkit 12 or 13, or `pip install nvidia-cuda-nvrtc` and name its file in SOFTDIFF_NVRTC",
+    "pip install nvidia-cudnn-cu13 nvidia-cuda-nvrtc nvidia-cublas, in an active virtual environment (CUDA 12: docs/install.md)",
     {
         create: nvrtcCreateProgram (*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char);
         compile: nvrtcCompileProgram (Program, c_int, *const *const c_char);

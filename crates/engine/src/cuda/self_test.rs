@@ -9,34 +9,14 @@ mod learning;
 mod rgb_conv;
 
 use super::{CudaExecutor, DeviceParams, Session};
-use crate::op_cases::OP_CASES;
-use crate::rng::{Draw, Stream};
+use crate::comparison::CaseGraph;
+pub(crate) use crate::comparison::{Check, random, relative};
+use crate::op_cases::{OP_CASES, OpCase};
+use crate::rng::Draw;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
-use crate::{Graph, Params, Plan, Precision, Result, Storage, TensorShape, Var, cpu};
+use crate::{Graph, Params, Plan, Precision, Result, cpu};
 use std::sync::Arc;
-
-/// One comparison.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// What was compared.
-    pub name: String,
-    /// The precision.
-    pub precision: Precision,
-    /// The worst relative error (Euclidean), over outputs and gradients.
-    pub error: f64,
-    /// The largest error allowed.
-    pub limit: f64,
-    /// Why it could not be compared at all.
-    pub failure: Option<String>,
-}
-
-impl Check {
-    /// Whether the numbers agree.
-    pub fn passed(&self) -> bool {
-        self.failure.is_none() && self.error <= self.limit
-    }
-}
 
 /// Allowed relative error of f32 and of bf16 (eight bits of mantissa, a few operations deep).
 fn limit(precision: Precision) -> f64 {
@@ -51,14 +31,8 @@ fn limit(precision: Precision) -> f64 {
 pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let mut checks = Vec::new();
     for precision in [Precision::F32, Precision::Bf16] {
-        for example in OP_CASES {
-            let shapes: Vec<TensorShape> = example.inputs.iter().map(|&s| s.into()).collect();
-            let outcome = compare(session, &shapes, example.above, example.build, precision);
-            let (error, failure) = match outcome {
-                Ok(error) => (error, None),
-                Err(error) => (f64::NAN, Some(error.to_string())),
-            };
-            checks.push(Check { name: example.name.into(), precision, error, limit: limit(precision), failure });
+        for case in OP_CASES {
+            checks.push(Check::new(case.name, precision, limit(precision), compare(session, case, precision)));
         }
     }
     let counted = |outcome: Result<(f64, usize)>, name: &dyn Fn(usize) -> String, limit: f64| {
@@ -86,51 +60,20 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
         ("halves of a batch make the update of the whole", Precision::Bf16, 1e-2, learning::parts_make_a_whole),
         ("a loss that is not finite touches no weight", Precision::Bf16, 0.0, learning::nonfinite_is_skipped),
     ];
-    for (name, precision, limit, test) in exact {
-        let error = test(session);
-        let failure = error.as_ref().err().map(|e| e.to_string());
-        let error = error.unwrap_or(f64::NAN);
-        checks.push(Check { name: name.into(), precision, error, limit, failure });
-    }
+    checks.extend(
+        exact.into_iter().map(|(name, precision, limit, test)| Check::new(name, precision, limit, test(session))),
+    );
     checks
 }
 
-fn random(shape: &TensorShape, purpose: u32, low: f64) -> Vec<f32> {
-    let stream = Stream { seed: 1, purpose, step: 0 };
-    (0..shape.numel()).map(|i| (low + 2.0 * f64::from(stream.uniform(i as u64))) as f32).collect()
-}
-
-fn compare(
-    session: &Arc<Session>,
-    inputs: &[TensorShape],
-    above: f64,
-    build: fn(&mut Graph, &[Var]) -> Result<Var>,
-    precision: Precision,
-) -> Result<f64> {
-    let mut g = Graph::new();
-    let names: Vec<String> = (0..inputs.len()).map(|i| format!("x{i}")).collect();
-    let mut vars = Vec::new();
-    for (name, shape) in names.iter().zip(inputs) {
-        let x = g.input(name, shape.clone())?;
-        // Images, weights and sequences in 16 bits; vectors and tables stay.
-        let half = precision == Precision::Bf16 && shape.len() >= 3;
-        vars.push(g.cast(x, if half { Storage::Half } else { Storage::Full })?);
-    }
-    let out = build(&mut g, &vars)?;
-    let out = g.cast(out, Storage::Full)?;
-    let shape = g.shape(out).clone();
-    let projection = random(&shape, 99, -1.0).into_iter().map(f64::from).collect();
-    let projection = g.constant(shape, projection)?;
-    let product = g.mul(out, projection)?;
-    let loss = g.sum(product)?;
-    let mut outputs = g.gradients(loss, &vars)?;
-    outputs.push(out);
+fn compare(session: &Arc<Session>, case: &OpCase, precision: Precision) -> Result<f64> {
+    let CaseGraph { graph: g, inputs, outputs, .. } = CaseGraph::new(case, precision)?;
     let params = Params::<f32>::zeros(&g);
     let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, precision, 3)?;
-    for (i, (name, shape)) in names.iter().zip(inputs).enumerate() {
-        let values = random(shape, i as u32, above);
+    for (i, (name, shape)) in inputs.iter().enumerate() {
+        let values = random(shape, i as u32, case.above);
         host.set(name, &values)?;
         device.set(name, &values)?;
     }
@@ -144,15 +87,6 @@ fn compare(
         }
     }
     Ok(worst)
-}
-
-/// ||a - b|| / ||b||; a NaN anywhere is infinitely wrong.
-pub(crate) fn relative(a: &[f32], b: &[f32]) -> f64 {
-    let square = |x: f64| x * x;
-    let error: f64 = a.iter().zip(b).map(|(&a, &b)| square(f64::from(a) - f64::from(b))).sum();
-    let norm: f64 = b.iter().map(|&b| square(f64::from(b))).sum();
-    let relative = (error / norm.max(1e-30)).sqrt();
-    if relative.is_nan() || a.len() != b.len() { f64::INFINITY } else { relative }
 }
 
 /// How many of the random numbers differ in any bit.

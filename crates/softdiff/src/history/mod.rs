@@ -1,11 +1,13 @@
 //! What happened in a run, for other programs: tables (CSV) and event files of TensorBoard.
 
 mod csv;
+mod live;
 mod protobuf;
 mod record_file;
 mod tensorboard;
 
 pub use csv::{csv_table, evaluations_csv, metrics_csv, steps_csv};
+pub use live::LiveEventFile;
 pub use tensorboard::{event_file_name, tensorboard};
 
 use crate::run::{Event, EventKind, Result, RunFolder, RunSession};

@@ -8,7 +8,7 @@ use super::protobuf::Message;
 use super::record_file;
 use crate::image;
 use crate::run::fs::read_up_to;
-use crate::run::{Event, EventKind};
+use crate::run::{Event, EventKind, RunFolder};
 use std::path::{Component, Path};
 
 /// Largest preview that goes into the file.
@@ -24,21 +24,29 @@ pub fn event_file_name(history: &History) -> String {
 pub fn tensorboard(history: &History) -> Vec<u8> {
     let bins = history.bin_names();
     let mut file = Vec::new();
-    let begun = history.clock.moment(&history.sessions, 0);
-    record_file::append(&mut file, &Message::default().double(1, begun).bytes(3, b"brain.Event:2").finish());
+    let moment = |step| history.clock.moment(&history.sessions, step);
+    record_file::append(&mut file, &file_version(moment(0)));
     for event in &history.events {
-        let summary = summary(history, event, &bins).finish();
-        if !summary.is_empty() {
-            let moment = history.clock.moment(&history.sessions, event.step);
-            let message = Message::default().double(1, moment).integer(2, event.step).bytes(5, &summary);
-            record_file::append(&mut file, &message.finish());
+        if let Some(record) = record(&history.folder, event, &bins, moment(event.step)) {
+            record_file::append(&mut file, &record);
         }
     }
     file
 }
 
-/// The values of one event; none of those that are no numbers and no images.
-fn summary(history: &History, event: &Event, bins: &[String]) -> Message {
+/// The first record of a file.
+pub(super) fn file_version(moment: f64) -> Vec<u8> {
+    Message::default().double(1, moment).bytes(3, b"brain.Event:2").finish()
+}
+
+/// The record of an event; none of one without numbers and images.
+pub(super) fn record(run: &RunFolder, event: &Event, bins: &[String], moment: f64) -> Option<Vec<u8>> {
+    let summary = summary(run, event, bins).finish();
+    let message = Message::default().double(1, moment).integer(2, event.step).bytes(5, &summary);
+    (!summary.is_empty()).then(|| message.finish())
+}
+
+fn summary(run: &RunFolder, event: &Event, bins: &[String]) -> Message {
     let summary = Message::default();
     match &event.kind {
         EventKind::Step { loss, loss_by_time, rate, norm, .. } => {
@@ -47,7 +55,7 @@ fn summary(history: &History, event: &Event, bins: &[String]) -> Message {
             bins.fold(summary, |summary, (bin, loss)| scalar(summary, &format!("loss_by_time/{bin}"), loss))
         }
         EventKind::Evaluation { metric, value, .. } => scalar(summary, &format!("evaluation/{metric}"), *value),
-        EventKind::Preview { file } => match preview(history, file) {
+        EventKind::Preview { file } => match preview(run, file) {
             Some(picture) => summary.bytes(1, &Message::default().bytes(1, b"preview").bytes(4, &picture).finish()),
             None => summary,
         },
@@ -60,13 +68,13 @@ fn scalar(summary: Message, tag: &str, value: f64) -> Message {
 }
 
 /// `Summary.Image`: height, width, channels and the file. A preview that is gone or no picture is left out.
-fn preview(history: &History, file: &str) -> Option<Vec<u8>> {
+fn preview(run: &RunFolder, file: &str) -> Option<Vec<u8>> {
     // An event cannot point out of its run.
     if !Path::new(file).components().all(|part| matches!(part, Component::Normal(_))) {
         return None;
     }
-    let path = history.folder.root().join(file);
-    let bytes = read_up_to(history.folder.fs().as_ref(), &path, LARGEST_PREVIEW).ok()?;
+    let path = run.root().join(file);
+    let bytes = read_up_to(run.fs().as_ref(), &path, LARGEST_PREVIEW).ok()?;
     let picture = image::decode(&bytes).ok()?;
     let [height, width, channels] = [picture.height, picture.width, picture.channels].map(|n| n as u64);
     let message = Message::default().integer(1, height).integer(2, width).integer(3, channels);

@@ -1,6 +1,6 @@
 //! A score_sde checkpoint as a file of weights, and as a state that training goes on from.
 
-use super::score_sde::{ImportedAdam, Moments, NoiseLevels, OfficialTensor};
+use super::score_sde::{CONDITIONED_ON, ImportedAdam, Moments, NoiseLevels, OfficialTensor, TIME};
 use super::{ScoreSdeCheckpoint, TrainingFile, write_safetensors};
 use crate::network::{Correspondence, UNetConfig, UnknownNetwork};
 use softdiff_engine::Hint;
@@ -101,6 +101,9 @@ impl ScoreSdeCheckpoint {
         if official_names {
             let tensors = if weights == ImportedWeights::Ema { self.ema } else { self.model };
             return Ok(ConvertedCheckpoint { tensors, metadata, training: None });
+        }
+        if self.is_conditioned_on_time {
+            metadata.insert(CONDITIONED_ON.into(), TIME.into());
         }
         if let Some(sigmas) = &self.sigmas {
             let levels = NoiseLevels::of(sigmas).ok_or(ConversionError::NotGeometric)?;

@@ -20,12 +20,14 @@ pub mod pickle;
 mod safetensors_file;
 pub mod score_sde;
 pub mod torch;
+mod torch_writer;
 mod training;
 
 pub use convert::{ConversionError, ConversionOptions, ConvertedCheckpoint, ImportedWeights};
 pub use error::ImportError;
 pub use safetensors_file::write_safetensors;
 pub use score_sde::ScoreSdeCheckpoint;
+pub use torch_writer::{TorchNumbers, TorchValue, write_torch};
 pub use training::{TrainingFile, TrainingFileError};
 
 use softdiff_engine::shared_bytes::{SharedBytes, SharedBytesError};

@@ -2,14 +2,17 @@
 //!
 //! The model's tensors have names (`module.all_modules.4.Conv_0.weight`); the EMA and the optimizer only have positions, in
 //! the order of the model's parameters. The EMA list leaves out the frozen Fourier frequencies, the optimizer counts them.
+//! Weights alone may also come as safetensors under the same names, as `softdiff export --format score-sde` writes them.
 //! Invariant: every tensor handed out has the shape of its parameter and finite values.
 
 mod adam;
 mod levels;
 mod parameters;
+mod weights_file;
 
 pub use adam::{ImportedAdam, Moments};
 pub use levels::NoiseLevels;
+pub(crate) use parameters::is_frozen;
 
 use super::numpy::{number, whole};
 use super::pickle::PickleNode;
@@ -17,6 +20,11 @@ use super::torch::TorchFile;
 use super::{ImportError, foreign, read_file};
 use parameters::{OfficialModel, read_weights};
 use std::path::Path;
+
+/// Where our own exports say what the network is conditioned on, if it is not the noise, as score_sde's networks are.
+pub(crate) const CONDITIONED_ON: &str = "conditioned_on";
+/// The time of the path that the model was trained on.
+pub(crate) const TIME: &str = "time";
 
 /// A tensor in single precision, row-major.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,10 +52,12 @@ pub struct ScoreSdeCheckpoint {
     pub step: u64,
     /// The buffer of discrete noise levels, largest first.
     pub sigmas: Option<Vec<f64>>,
+    /// Whether the network is conditioned on the time of a path of ours instead of the noise.
+    pub is_conditioned_on_time: bool,
 }
 
 impl ScoreSdeCheckpoint {
-    /// Reads a `.pth` file.
+    /// Reads a `.pth` file, or a `.safetensors` with official names.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ImportError> {
         if let Some(software) = foreign::of_folder(path.as_ref()) {
             return Err(ImportError::Foreign { software });
@@ -55,8 +65,11 @@ impl ScoreSdeCheckpoint {
         Self::from_bytes(&read_file(path.as_ref())?)
     }
 
-    /// Reads a `.pth` file that is in memory.
+    /// Reads a `.pth` file, or official weights as safetensors, that are in memory.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ImportError> {
+        if let Some(weights) = weights_file::read(bytes)? {
+            return Ok(weights);
+        }
         if let Some(software) = foreign::of_bytes(bytes) {
             return Err(ImportError::Foreign { software });
         }
@@ -77,6 +90,9 @@ impl ScoreSdeCheckpoint {
             ema_updates: read_updates(&file, &average)?,
             adam,
             step: whole(&file, &root.get("step")?)?,
+            is_conditioned_on_time: root
+                .find(CONDITIONED_ON)?
+                .is_some_and(|node| node.text().is_ok_and(|on| on == TIME)),
             sigmas: model.sigmas,
             model: model.parameters,
         })

@@ -33,11 +33,11 @@ pub enum InceptionError {
 impl Hint for InceptionError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            InceptionError::Missing { .. } => "docs/evaluation.md says where to get it (some 90 MB)".into(),
+            InceptionError::Missing { .. } => super::HOW_TO_GET.into(),
             InceptionError::Unreadable { .. } => {
                 "give inception-2015-12-05.safetensors or pytorch-fid's pt_inception-2015-12-05-*.pth".into()
             }
-            InceptionError::Torch { .. } => "fetch it again, or give the .safetensors form".into(),
+            InceptionError::Torch { .. } => "softdiff data fetch fid-inception fetches it again".into(),
             InceptionError::WrongNetwork { .. } => "give the weights of 2015-12-05, not torchvision's".into(),
             InceptionError::Pictures { .. } => "give 8-bit images, grey or RGB".into(),
             _ => return None,

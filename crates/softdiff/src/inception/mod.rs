@@ -19,5 +19,8 @@ pub use weights::Inception;
 
 /// Length of a feature vector.
 pub const FEATURES: usize = 2048;
+/// What to do where the network is not there.
+pub(crate) const HOW_TO_GET: &str =
+    "softdiff data fetch fid-inception (96 MB), or name a file of your own in SOFTDIFF_INCEPTION";
 /// Side of the network's input.
 pub const SIDE: usize = 299;

@@ -3,6 +3,7 @@
 use super::InceptionError;
 use super::graph;
 use super::names::pytorch_name;
+use crate::data::named::FID_INCEPTION;
 use crate::import::torch::TorchFile;
 use crate::import::{ImportError, read_file};
 use rayon::prelude::*;
@@ -41,9 +42,13 @@ struct RawUnit {
 }
 
 impl Inception {
-    /// The file of the weights: the one given, else the one that the environment variable `SOFTDIFF_INCEPTION` names.
+    /// The file of the weights: the one given, else the one that the environment variable `SOFTDIFF_INCEPTION` names (empty, it
+    /// says that there is none), else the one that was fetched into the data folder.
     pub fn file(given: Option<PathBuf>) -> Option<PathBuf> {
-        given.or_else(|| std::env::var_os("SOFTDIFF_INCEPTION").map(PathBuf::from))
+        given.or_else(|| match std::env::var_os("SOFTDIFF_INCEPTION") {
+            Some(file) => Some(PathBuf::from(file)).filter(|file| !file.as_os_str().is_empty()),
+            None => FID_INCEPTION.located(),
+        })
     }
 
     /// Reads `inception-2015-12-05.safetensors` or pytorch-fid's `.pth`; the weights come out the same.

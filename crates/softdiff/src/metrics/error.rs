@@ -85,8 +85,7 @@ impl Hint for MetricError {
             MetricError::StatisticsOnly { .. } => "give the data set itself, or --metrics fid,fid-infinity".into(),
             MetricError::LikelihoodOfImages => "measure it alone: --metrics likelihood".into(),
             MetricError::NoNetwork => {
-                "give --network FILE or set SOFTDIFF_INCEPTION; docs/evaluation.md says where to get it (some 90 MB)"
-                    .into()
+                "softdiff data fetch fid-inception (96 MB), or give --network FILE or set SOFTDIFF_INCEPTION".into()
             }
             _ => return None,
         })

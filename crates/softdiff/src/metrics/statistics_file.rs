@@ -4,7 +4,7 @@
 use super::{FeatureStatistics, MetricError};
 use crate::archive::zip::{Index, Rules, StoredZip};
 use crate::data::npy::Array;
-use crate::data::npz::npy_header;
+use crate::data::npz::{npy_header, read_json, write_json};
 use crate::import::read_file;
 use crate::linalg::Matrix;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use std::path::Path;
 /// The most that one array may have: features of 8192.
 const MAX_ARRAY: u64 = 8 * 8192 * 8192 + 4096;
 const RULES: Rules = Rules { max_entries: 64, deflated: true };
-/// The note stored with the arrays.
-const NOTE: &str = "statistics.json";
+/// The note stored with the arrays, as JSON in the array `statistics_json`.
+const NOTE: &str = "statistics";
 
 /// How statistics were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,8 +51,7 @@ impl FeatureStatistics {
         if mean.iter().chain(&covariance).any(|value| !value.is_finite()) {
             return Err(refused("it has values that are no numbers".into()));
         }
-        let note: Option<StatisticsNote> =
-            index.read(&bytes, NOTE, 1 << 20).ok().and_then(|note| serde_json::from_slice(&note).ok());
+        let note: Option<StatisticsNote> = read_json(&bytes, &index, NOTE);
         // Other software does not say how many images there were; any number with full rank does.
         let count = note.as_ref().map_or(usize::MAX >> 16, |note| note.count);
         let covariance = Matrix::from_vec(mean.len(), mean.len(), covariance)?;
@@ -76,9 +75,9 @@ impl FeatureStatistics {
         let (mean, covariance) = self.moments().map_err(io::Error::other)?;
         let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let mut zip = StoredZip::new(out);
-        zip.entry(NOTE, &[&serde_json::to_vec(note)?])?;
         zip.entry("mu.npy", &[&npy_header("<f8", &[mean.len()]), &bytes(&mean)])?;
         zip.entry("sigma.npy", &[&npy_header("<f8", &[mean.len(); 2]), &bytes(covariance.values())])?;
+        write_json(&mut zip, NOTE, note)?;
         zip.finish()
     }
 

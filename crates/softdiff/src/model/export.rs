@@ -79,7 +79,7 @@ impl Model {
         }
         put(WEIGHTS, &weights)?;
         let precision = if half { "bf16" } else { "f32" };
-        put("model_index.json", self.index().as_bytes())?;
+        put("model.json", self.description().as_bytes())?;
         put("README.md", self.card(precision).as_bytes())?;
         let manifest = ModelManifest {
             schema: SCHEMA,
@@ -96,14 +96,14 @@ impl Model {
         Ok(manifest)
     }
 
-    /// `model_index.json` of the Hugging Face hub's layout: which library opens the folder.
-    fn index(&self) -> String {
-        let index = serde_json::json!({
-            "_class_name": "SoftDiffusion", "_library_name": "softdiff", "name": self.name,
-            "model": WEIGHTS, "prior": "prior.safetensors", "recipe": "config.toml",
-            "schedule": self.schedule.as_ref().map(|_| "schedule.json"),
+    /// `model.json`: which library opens the folder, and which file is what. Not `model_index.json`, which is diffusers'.
+    fn description(&self) -> String {
+        let description = serde_json::json!({
+            "library": "softdiff", "name": self.name, "recipe": "config.toml", "weights": WEIGHTS,
+            "prior": "prior.safetensors", "schedule": self.schedule.as_ref().map(|_| "schedule.json"),
+            "spectrum": matches!(self.prediction, Prediction::Wiener(_)).then_some(SPECTRUM_FILE),
         });
-        format!("{index:#}\n")
+        format!("{description:#}\n")
     }
 
     /// The model's card.

@@ -3,7 +3,7 @@
 use super::{Condition, Model, ModelError, stored_size};
 use crate::corruption::Shape;
 use crate::import::foreign;
-use crate::import::score_sde::NoiseLevels;
+use crate::import::score_sde::{CONDITIONED_ON, NoiseLevels, TIME};
 use crate::network::{Embedding, UNetConfig};
 use crate::objective::Prediction;
 use crate::path::Path;
@@ -35,6 +35,9 @@ impl Model {
         let network = facts.get("network").ok_or_else(|| fail("it does not say which network it is of".into()))?;
         let network: UNetConfig = serde_json::from_str(network).map_err(|error| fail(error.to_string()))?;
         network.check().map_err(|error| fail(error.in_full()))?;
+        if facts.get(CONDITIONED_ON).is_some_and(|on| on == TIME) {
+            return Err(ModelError::ConditionedOnTime(file.into()));
+        }
         let levels = facts.get("noise_levels").and_then(|text| serde_json::from_str::<NoiseLevels>(text).ok());
         let condition = match (&network.embedding, levels) {
             (Embedding::Fourier { .. }, _) => Condition::LogSigma,

@@ -13,6 +13,7 @@ mod open;
 mod posthoc;
 mod reverse_process;
 mod sample;
+mod score_sde;
 mod stored_size;
 mod write;
 
@@ -28,4 +29,5 @@ pub use open::{Model, ModelError, WEIGHTS};
 pub use posthoc::{POSTHOC_WIDEST, post_hoc_average};
 pub use reverse_process::ReverseProcess;
 pub use sample::SampleRequest;
+pub use score_sde::{ScoreSdeError, ScoreSdeWeights};
 pub use write::{ImageMaker, write_images};

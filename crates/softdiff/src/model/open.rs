@@ -71,6 +71,9 @@ pub enum ModelError {
     /// Imported weights of a network that is conditioned on the index of a noise level, without the noise levels.
     #[error("{}: its network is conditioned on the index of a noise level, and the file has no noise levels", .0.display())]
     NoNoiseLevels(PathBuf),
+    /// Imported weights of a model on another path than score_sde's.
+    #[error("{}: its network is conditioned on the time of a path that the file does not describe", .0.display())]
+    ConditionedOnTime(PathBuf),
     /// The newest checkpoint of a run is damaged.
     #[error("{problem}")]
     NewestDamaged {
@@ -191,11 +194,12 @@ impl Hint for ModelError {
             ModelError::NoModel(..) => "give a run's folder, one of its checkpoints, or an exported model".into(),
             ModelError::Imported { .. } => "give a run's folder, an exported model, or what softdiff import wrote".into(),
             ModelError::NoNoiseLevels(..) => "import the checkpoint again (softdiff import)".into(),
+            ModelError::ConditionedOnTime(..) => "use the run or the model folder that the weights were exported from".into(),
             ModelError::NewestDamaged { whole, .. } => {
                 format!("restore it from a copy, or give --checkpoint {whole}, the newest that is whole").into()
             }
             ModelError::NoCheckpoint(..) => "let it train up to one (checkpoint.every)".into(),
-            ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs SOFTDIFF_INCEPTION)".into(),
+            ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs softdiff data fetch fid-inception)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
             ModelError::NoChoice(..) => "leave --checkpoint out, or give a run's folder".into(),
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),

@@ -4,8 +4,9 @@ use super::{DenoiseSteps, Generator, Model, ModelError, StepProgress, batch_size
 use crate::data::Dataset;
 use crate::device_choice::DeviceChoice;
 use crate::image::grid;
+use crate::objective::Kind;
 use crate::recipe::SampleSection;
-use crate::sampler::{Sampler, SamplerError};
+use crate::sampler::{Sampler, SamplerError, names, needs_one_step, needs_scale};
 use softdiff_engine::{atomic_file, memory};
 use std::io::Write;
 use std::path::Path as FilePath;
@@ -21,6 +22,13 @@ pub struct SampleRequest<'a> {
 }
 
 impl Model {
+    /// The samplers that work with this model: on its path, and with what its network predicts.
+    pub fn samplers(&self) -> impl Iterator<Item = &'static str> {
+        let (is_scale, one_step) =
+            (self.recipe.path.is_scale(), matches!(self.recipe.objective.kind, Kind::OneStep { .. }));
+        names().filter(move |name| (is_scale || !needs_scale(name)) && needs_one_step(name) == one_step)
+    }
+
     /// Images from these seeds. An image depends on its own seed alone.
     ///
     /// ```no_run

@@ -96,6 +96,29 @@ plain_keys! {
     Required(hint: &'static str) -> String, |k, r, key| Some(r.required(key, k.0)), k.0.to_owned();
 }
 
+/// A list of whole numbers, at most so many, or "auto".
+pub(super) struct SizesOrAuto(pub RangeInclusive<u64>, pub usize);
+
+impl RecipeKey<Option<Vec<usize>>> for SizesOrAuto {
+    fn read(&self, r: &Reader, key: &'static str, usual: Option<Vec<usize>>) -> Option<Vec<usize>> {
+        if r.peek(key) == Some(AUTO) {
+            return r.text(key).and(None);
+        }
+        r.sizes(key, self.0.clone(), self.1).or(usual)
+    }
+    fn write(&self, w: &mut TomlWriter, key: &str, value: &Option<Vec<usize>>) {
+        match value {
+            Some(sizes) => w.line(key, sizes.to_toml()),
+            None => w.value(key, AUTO),
+        }
+    }
+    fn expected(&self) -> String {
+        format!("\"{AUTO}\", or {}", Sizes(self.0.clone(), self.1).expected())
+    }
+}
+
+const AUTO: &str = "auto";
+
 /// One of some words.
 pub(super) struct Word<T: 'static>(pub &'static [(&'static str, T)]);
 

@@ -11,6 +11,8 @@ pub struct Series {
     pub name: String,
     /// Its points, by rising x; those that are not finite leave a gap.
     pub points: Vec<(f64, f64)>,
+    /// The standard error of each point, drawn as a bar; none where there are fewer of them, or not finite ones.
+    pub errors: Vec<f64>,
     /// Whether the line is dashed.
     pub dashed: bool,
 }
@@ -18,12 +20,25 @@ pub struct Series {
 impl Series {
     /// A solid line.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), points, dashed: false }
+        Series { name: name.into(), points, errors: vec![], dashed: false }
+    }
+
+    /// The same series with the standard errors of its points.
+    pub fn with_errors(self, errors: Vec<f64>) -> Series {
+        Series { errors, ..self }
     }
 
     /// The same series as a dashed line.
     pub fn dashed(self) -> Series {
         Series { dashed: true, ..self }
+    }
+}
+
+impl Series {
+    /// The ends of its error bars: x, and the two values.
+    fn bars(&self) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
+        let known = self.points.iter().zip(&self.errors).filter(|(_, error)| error.is_finite() && **error > 0.0);
+        known.map(|(&(x, y), error)| (x, y - error, y + error)).filter(|(x, low, _)| x.is_finite() && low.is_finite())
     }
 }
 
@@ -38,15 +53,30 @@ pub struct Chart {
     pub log_y: bool,
     /// Whether the horizontal axis is logarithmic; points up to 0 are left out then.
     pub log_x: bool,
+    /// Whether the vertical axis begins at 0, so that heights may be compared; of no meaning for a logarithmic one.
+    pub from_zero: bool,
     /// Whether the series are ordered, such as by time: then their hues follow the order.
     pub family: bool,
     /// The data; the legend keeps this order.
     pub series: Vec<Series>,
 }
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 62.0;
+/// Where the parts of a chart are.
+struct ChartLayout {
+    width: f64,
+    /// Without a legend below.
+    height: f64,
+    left: f64,
+    /// Whether the legend is below the chart, in two columns; else at its right.
+    legend_below: bool,
+}
+
+/// For a page that is wide enough.
+const WIDE: ChartLayout = ChartLayout { width: 720.0, height: 320.0, left: 62.0, legend_below: false };
+/// For a telephone.
+const NARROW: ChartLayout = ChartLayout { width: 360.0, height: 270.0, left: 48.0, legend_below: true };
+/// Height of a line of the legend.
+const LEGEND_LINE: f64 = 18.0;
 /// Width of the legend: at least, at most, and for each character.
 const RIGHT: (f64, f64, f64) = (150.0, 260.0, 6.8);
 /// Margin at the right without a legend.
@@ -124,25 +154,42 @@ pub(super) fn label(value: f64) -> String {
 impl Chart {
     /// The chart as an SVG element without a style sheet.
     pub fn svg(&self) -> String {
+        self.draw(&WIDE)
+    }
+
+    /// The same for a narrow screen, with the legend below.
+    pub fn narrow_svg(&self) -> String {
+        self.draw(&NARROW)
+    }
+
+    fn draw(&self, layout: &ChartLayout) -> String {
+        let ChartLayout { width, height, left, legend_below } = *layout;
         let points = || self.series.iter().flat_map(|series| &series.points);
+        let ends = self.series.iter().flat_map(Series::bars).flat_map(|(_, low, high)| [low, high]);
+        let zero = (self.from_zero && !self.log_y).then_some(0.0);
         let (x, y) = (
             ChartAxis::over(points().map(|p| p.0), self.log_x, true),
-            ChartAxis::over(points().map(|p| p.1), self.log_y, false),
+            ChartAxis::over(points().map(|p| p.1).chain(ends).chain(zero), self.log_y, false),
         );
         let named = |series: &&Series| series.name != self.y;
         let longest = self.series.iter().filter(named).map(|series| series.name.chars().count()).max();
-        let margin = longest.map_or(BARE, |longest| (44.0 + RIGHT.2 * longest as f64).clamp(RIGHT.0, RIGHT.1));
-        let at_x = |v: f64| LEFT + x.place(v) * (WIDTH - LEFT - margin);
-        let at_y = |v: f64| HEIGHT - BOTTOM - y.place(v) * (HEIGHT - TOP - BOTTOM);
-        let (right, bottom) = (WIDTH - margin, HEIGHT - BOTTOM);
+        let beside = longest.filter(|_| !legend_below);
+        let margin = beside.map_or(BARE, |longest| (44.0 + RIGHT.2 * longest as f64).clamp(RIGHT.0, RIGHT.1));
+        let at_x = |v: f64| left + x.place(v) * (width - left - margin);
+        let at_y = |v: f64| height - BOTTOM - y.place(v) * (height - TOP - BOTTOM);
+        let (right, bottom) = (width - margin, height - BOTTOM);
+        // Two columns of the legend where the names are short enough.
+        let columns = if longest.is_some_and(|longest| RIGHT.2 * longest as f64 + 44.0 < width / 2.0) { 2 } else { 1 };
+        let lines = if legend_below { self.series.iter().filter(named).count().div_ceil(columns) } else { 0 };
+        let whole = height + LEGEND_LINE * lines as f64 + if lines > 0 { 6.0 } else { 0.0 };
         let title = escape(&format!("{} over {}", self.y, self.x));
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" role=\"img\" aria-label=\"{title}\">"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {whole}\" width=\"{width}\" role=\"img\" aria-label=\"{title}\">"
         );
         for &mark in &y.marks {
             let (h, text) = (at_y(mark), label(mark));
-            let _ = write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{h:.1}\" y2=\"{h:.1}\"/>");
-            let _ = write!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, h + 4.0);
+            let _ = write!(svg, "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{h:.1}\" y2=\"{h:.1}\"/>");
+            let _ = write!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", left - 8.0, h + 4.0);
         }
         for &mark in &x.marks {
             let (w, text) = (at_x(mark), label(mark));
@@ -153,12 +200,12 @@ impl Chart {
             );
             let _ = write!(svg, "<text x=\"{w:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>", bottom + 18.0);
         }
-        let _ = write!(svg, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>");
-        let middle = (LEFT + right) / 2.0;
+        let _ = write!(svg, "<line class=\"axis\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>");
+        let middle = (left + right) / 2.0;
         let _ = write!(
             svg,
             "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            HEIGHT - 6.0,
+            height - 6.0,
             escape(&self.x)
         );
         let _ = write!(svg, "<text x=\"8\" y=\"14\">{}</text>", escape(&self.y));
@@ -176,14 +223,26 @@ impl Chart {
                 drawing = fits;
             }
             let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"{line}\"/>");
+            for (px, low, high) in series.bars() {
+                let (at, low, high) = (at_x(px), at_y(low), at_y(high));
+                let bar = format!("M{at:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6M{:.1} {high:.1}h6", at - 3.0, at - 3.0);
+                let _ = write!(svg, "<path class=\"bar\" style=\"stroke:{colour}\" d=\"{bar}\"/>");
+            }
             if series.points.len() <= FEW && !series.dashed {
                 let _ = write!(svg, "<path class=\"series point\" style=\"stroke:{colour}\" d=\"{marks}\"/>");
             }
             if series.name == self.y {
                 continue;
             }
-            let h = TOP + 8.0 + 18.0 * index as f64;
-            let (from, to) = (right + 12.0, right + 32.0);
+            let entry = self.series.iter().take(index).filter(named).count();
+            let (from, h) = match legend_below {
+                true => {
+                    let (line, column) = (entry / columns, entry % columns);
+                    (12.0 + column as f64 * width / 2.0, height + 12.0 + LEGEND_LINE * line as f64)
+                }
+                false => (right + 12.0, TOP + 8.0 + LEGEND_LINE * index as f64),
+            };
+            let to = from + 20.0;
             let _ = write!(svg, "<path class=\"{class}\" style=\"stroke:{colour}\" d=\"M{from} {h}L{to} {h}\"/>");
             let _ = write!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", to + 6.0, h + 4.0, escape(&series.name));
         }
@@ -250,6 +309,27 @@ mod tests {
         assert!((ChartAxis::over([7.0].into_iter(), false, false).place(7.0) - 0.5).abs() < 1e-12);
         assert_eq!(ChartAxis::over([1.0, 1200.0].into_iter(), false, true).marks, [500.0, 1000.0]);
         assert_eq!([0.0, 1e-5, 0.25, 12.0, 2e6].map(label), ["0", "1e-5", "0.25", "12", "2e6"]);
+    }
+
+    #[test]
+    fn errors_are_bars_that_the_axis_holds_and_an_axis_from_zero_begins_there() {
+        let series = Series::new("a", vec![(1.0, 0.80), (2.0, 0.82), (3.0, 0.81)]).with_errors(vec![0.1, f64::NAN]);
+        let svg = Chart { from_zero: true, series: vec![series.clone()], ..Chart::default() }.svg();
+        assert_eq!(svg.matches("class=\"bar\"").count(), 1);
+        assert!(svg.contains(">0</text>") && svg.contains(">1</text>"), "{svg}");
+        let cut = Chart { series: vec![series], ..Chart::default() }.svg();
+        assert!(!cut.contains(">0</text>") && cut.contains(">0.7</text>") && cut.contains(">0.9</text>"), "{cut}");
+    }
+
+    #[test]
+    fn a_narrow_chart_has_its_legend_below_and_all_of_it_within_its_width() {
+        let names = ["t 0.0 to 0.1", "t 0.1 to 0.2", "t 0.2 to 0.3"];
+        let series = names.map(|name| Series::new(name, vec![(0.0, 1.0), (9.0, 2.0)])).to_vec();
+        let chart = Chart { x: "step".into(), y: "loss".into(), series, ..Chart::default() };
+        let (wide, narrow) = (chart.svg(), chart.narrow_svg());
+        assert!(wide.contains("viewBox=\"0 0 720 320\"") && narrow.contains("viewBox=\"0 0 360 312\""), "{narrow}");
+        let places = narrow.split(" x=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse::<f64>().unwrap());
+        assert!(places.fold(0.0, f64::max) < 345.0 && names.iter().all(|name| narrow.contains(name)));
     }
 
     #[test]

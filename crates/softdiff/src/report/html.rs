@@ -88,6 +88,10 @@ impl Figure {
             figure data-name=(self.name) {
                 @match &self.body {
                     Body::Svg(svg) => (PreEscaped(svg)),
+                    Body::Chart { wide, narrow } => {
+                        (PreEscaped(wide.replacen("<svg ", "<svg class=\"broad\" ", 1)))
+                        (PreEscaped(narrow.replacen("<svg ", "<svg class=\"narrow\" ", 1)))
+                    }
                     Body::Png { bytes, width } => {
                         img src={ "data:image/png;base64," (BASE64_STANDARD.encode(bytes)) } width=(width) alt=(caption);
                     }

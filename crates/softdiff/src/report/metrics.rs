@@ -21,24 +21,30 @@ impl StoredEvaluations {
             groups.iter().filter(|group| measured(group) > 1).max_by_key(|group| measured(group)).zip(Some(*named))
         })?;
         let states: BTreeSet<_> = points(group, metric).map(|(made, _)| (made.step, &made.weights)).collect();
-        let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-        for (made, value) in points(group, metric) {
+        let mut lines: BTreeMap<String, (Vec<(f64, f64)>, Vec<f64>)> = BTreeMap::new();
+        for (made, measured) in points(group, metric) {
             let name = match states.len() {
                 1 => made.sampler.clone(),
                 _ => format!("{}, step {}", made.sampler, made.step),
             };
-            lines.entry(name).or_default().push((made.evaluations as f64, value));
+            let (points, errors) = lines.entry(name).or_default();
+            points.push((made.evaluations as f64, measured.value));
+            errors.push(measured.error.unwrap_or(f64::NAN));
         }
         let chart = Chart {
             x: "evaluations of the network per image".into(),
             y: words.into(),
             log_x: true,
-            series: lines.into_iter().map(|(name, points)| Series::new(name, points)).collect(),
+            from_zero: true,
+            series: lines
+                .into_iter()
+                .map(|(name, (points, errors))| Series::new(name, points).with_errors(errors))
+                .collect(),
             ..Chart::default()
         };
         let count = group.first().map_or(0, |one| one.protocol.images.count);
         let caption = format!("{words}, lower is better; {count} images per point, measured by softdiff eval.");
-        let figure = PageBlock::Figure(Figure::drawn("quality", caption, chart.svg()));
+        let figure = PageBlock::Figure(Figure::chart("quality", caption, &chart));
         Some(Section { title: "Quality over evaluations".into(), blocks: vec![figure] })
     }
 
@@ -112,8 +118,8 @@ impl StoredEvaluations {
 }
 
 /// The values of a metric whose images are known to be of a sampler.
-fn points<'a>(group: &'a [&'a Evaluation], metric: &'a str) -> impl Iterator<Item = (&'a Made, f64)> {
-    group.iter().filter_map(move |one| Some((one.made.as_ref()?, one.results.get(metric)?.value)))
+fn points<'a>(group: &'a [&'a Evaluation], metric: &'a str) -> impl Iterator<Item = (&'a Made, &'a Measured)> {
+    group.iter().filter_map(move |one| Some((one.made.as_ref()?, one.results.get(metric)?)))
 }
 
 fn results(group: &[&Evaluation]) -> PageBlock {

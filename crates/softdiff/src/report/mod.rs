@@ -17,6 +17,27 @@ pub use records::{Records, RecordsError};
 
 use crate::image::Picture;
 
+/// The figures that a report may have, and whether images are sampled for them.
+pub const FIGURES: [(&str, bool); 17] = [
+    ("samples", true),
+    ("path", false),
+    ("schedule", false),
+    ("joint", false),
+    ("hops", false),
+    ("distances", false),
+    ("noise", false),
+    ("prior", false),
+    ("loss", false),
+    ("loss-by-time", false),
+    ("norm", false),
+    ("scores", false),
+    ("preview", false),
+    ("samplers", true),
+    ("means", true),
+    ("neighbours", true),
+    ("quality", true),
+];
+
 /// A page to be written as HTML by [`Page::to_html`].
 #[derive(Debug, Clone, Default)]
 pub struct Page {
@@ -73,6 +94,13 @@ pub struct Figure {
 pub enum Body {
     /// An SVG drawing that uses the style sheet of the page.
     Svg(String),
+    /// The same for wide and for narrow screens.
+    Chart {
+        /// As it is for a page that is wide enough, and in a file.
+        wide: String,
+        /// As it is for a telephone.
+        narrow: String,
+    },
     /// An image, embedded in the page.
     Png {
         /// The PNG file.
@@ -88,6 +116,12 @@ impl Figure {
         Figure { name, caption: caption.into(), body: Body::Svg(svg) }
     }
 
+    /// A chart, for wide and for narrow screens.
+    pub fn chart(name: &'static str, caption: impl Into<String>, chart: &Chart) -> Figure {
+        let body = Body::Chart { wide: chart.svg(), narrow: chart.narrow_svg() };
+        Figure { name, caption: caption.into(), body }
+    }
+
     /// An image, shown pixel by pixel.
     pub fn picture(name: &'static str, caption: impl Into<String>, picture: &Picture) -> Figure {
         let bytes = picture.to_png();
@@ -97,7 +131,7 @@ impl Figure {
     /// The figure as a file that needs no page: its extension and its bytes.
     pub fn file(&self) -> (&'static str, Vec<u8>) {
         match &self.body {
-            Body::Svg(svg) => ("svg", html::standalone(svg).into_bytes()),
+            Body::Svg(svg) | Body::Chart { wide: svg, .. } => ("svg", html::standalone(svg).into_bytes()),
             Body::Png { bytes, .. } => ("png", bytes.clone()),
         }
     }

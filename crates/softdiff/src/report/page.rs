@@ -117,6 +117,9 @@ fn summary(
     }
     let seen = records.step() * recipe.train.batch as u64;
     row("training", format!("{} of {} steps, {seen} images seen", records.step(), recipe.train.steps));
+    if let Some(time) = records.time() {
+        row("time", time);
+    }
     if let Some(session) = records.sessions.last() {
         row("device", session.device.clone());
     }

@@ -59,9 +59,12 @@ pub(super) fn schedule_section(
         noise.push((t, path.at(t)?.sigma));
         level.push((t, path.level(t)?));
     }
-    let chart = |name: &str, points: Vec<(f64, f64)>, log_y: bool| {
-        Chart { x: "t".into(), y: name.into(), log_y, series: vec![Series::new(name, points)], ..Chart::default() }
-            .svg()
+    let chart = |name: &str, points: Vec<(f64, f64)>, log_y: bool| Chart {
+        x: "t".into(),
+        y: name.into(),
+        log_y,
+        series: vec![Series::new(name, points)],
+        ..Chart::default()
     };
     let mut blocks = Vec::new();
     if let Some(schedule) = &records.schedule {
@@ -77,10 +80,10 @@ pub(super) fn schedule_section(
             schedule.data.images,
             schedule.path_cost
         )));
-        blocks.push(PageBlock::Figure(Figure::drawn(
+        blocks.push(PageBlock::Figure(Figure::chart(
             "schedule",
             "The level of corruption over time.",
-            chart("level", level, false),
+            &chart("level", level, false),
         )));
         if let Some(sigmas) = &schedule.sigmas {
             let points = schedule.knots.iter().copied().zip(sigmas.iter().copied()).collect();
@@ -91,7 +94,7 @@ pub(super) fn schedule_section(
                 ..Chart::default()
             };
             let caption = "Noise and level of the corruption together: the path that was chosen through both.";
-            blocks.push(PageBlock::Figure(Figure::drawn("joint", caption, joint.svg())));
+            blocks.push(PageBlock::Figure(Figure::chart("joint", caption, &joint)));
         }
         let hops: Vec<(f64, f64)> = schedule.hops.iter().enumerate().map(|(i, h)| (i as f64 + 1.0, *h)).collect();
         let hops = Chart {
@@ -100,10 +103,10 @@ pub(super) fn schedule_section(
             series: vec![Series::new("distance", hops)],
             ..Chart::default()
         };
-        blocks.push(PageBlock::Figure(Figure::drawn(
+        blocks.push(PageBlock::Figure(Figure::chart(
             "hops",
             "The distance from each level to the next: a good schedule spends it evenly.",
-            hops.svg(),
+            &hops,
         )));
         if let (Some(dataset), Some(corruption)) = (dataset, records.recipe.corruption(path.shape()).ok().flatten()) {
             let mut levels = schedule.knots.clone();
@@ -115,10 +118,10 @@ pub(super) fn schedule_section(
             blocks.push(PageBlock::Figure(Figure::drawn("distances", caption, map)));
         }
     }
-    blocks.push(PageBlock::Figure(Figure::drawn(
+    blocks.push(PageBlock::Figure(Figure::chart(
         "noise",
         "The noise's standard deviation over time.",
-        chart("sigma", noise, true),
+        &chart("sigma", noise, true),
     )));
     Ok(Section { title: "The schedule".into(), blocks })
 }

@@ -6,6 +6,7 @@ use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
 use crate::run::{Event, EventKind, RunError, RunFolder, RunSession};
 use crate::schedule::{Schedule, ScheduleError};
+use crate::watch::Clock;
 
 /// Previews shown, evenly over the training.
 const PREVIEWS: usize = 6;
@@ -27,6 +28,7 @@ pub struct Records {
     pub sessions: Vec<RunSession>,
     /// Results that `softdiff eval --run` kept.
     pub kept: StoredEvaluations,
+    clock: Clock,
 }
 
 /// Why the records could not be read.
@@ -54,12 +56,26 @@ impl Records {
         };
         let schedule = folder.read_schedule()?;
         let (sessions, kept) = (folder.sessions(), StoredEvaluations::read(folder));
-        Ok(Records { folder: folder.clone(), recipe, events, schedule, sessions, kept })
+        let clock = Clock::of(folder);
+        Ok(Records { folder: folder.clone(), recipe, events, schedule, sessions, kept, clock })
     }
 
     /// Steps done, as far as the events tell.
     pub fn step(&self) -> u64 {
         self.events.last().map_or(0, |event| event.step)
+    }
+
+    /// How long it was trained, previews and evaluations included, by the last checkpoint, and how fast; none before there is one.
+    pub fn time(&self) -> Option<String> {
+        let (step, seconds) = self.clock.last()?;
+        let each = seconds / step.max(1) as f64;
+        let words = match seconds {
+            ..120.0 => format!("{seconds:.0} s"),
+            ..7200.0 => format!("{:.0} minutes", seconds / 60.0),
+            _ => format!("{:.1} hours", seconds / 3600.0),
+        };
+        let each = if each < 0.1 { format!("{:.1} ms", each * 1e3) } else { format!("{each:.2} s") };
+        Some(format!("{words} for {step} steps, {each} each"))
     }
 
     /// Weights of the network, as far as the events tell.
@@ -112,20 +128,20 @@ impl Records {
             ..Chart::default()
         };
         let mut blocks = vec![
-            PageBlock::Figure(Figure::drawn(
+            PageBlock::Figure(Figure::chart(
                 "loss",
                 "The training loss (Soft Score Matching, summed over pixels), averaged over the steps between two records.",
-                total.svg(),
+                &total,
             )),
-            PageBlock::Figure(Figure::drawn(
+            PageBlock::Figure(Figure::chart(
                 "loss-by-time",
                 "The same by time: small t is nearly clean, t = 1 fully corrupted.",
-                by_time.svg(),
+                &by_time,
             )),
-            PageBlock::Figure(Figure::drawn(
+            PageBlock::Figure(Figure::chart(
                 "norm",
                 "The gradient's norm before clipping, averaged in the same way.",
-                norm.svg(),
+                &norm,
             )),
         ];
         blocks.extend(self.scores());

@@ -159,7 +159,7 @@ impl Scene<'_> {
         for (index, name) in names.iter().enumerate() {
             let other = by_name(name, &model.recipe.sample.options())?;
             let sampler = if index == 0 { own } else { &*other };
-            let mut points = Vec::new();
+            let (mut points, mut errors) = (Vec::new(), Vec::new());
             for (done, &steps) in STEPS.iter().enumerate() {
                 let sampling = model.recipe.sample.sampling_in(steps)?;
                 let (mut asked, x1) = (0, model.starts(&seeds));
@@ -169,27 +169,34 @@ impl Scene<'_> {
                 };
                 let mut counting = Watched { inner: denoiser, look: count };
                 let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
-                points.push((asked as f64 / images.len() as f64, self.quality(&images)?.value));
+                let Measured { value, error, .. } = self.quality(&images)?;
+                points.push((asked as f64 / images.len() as f64, value));
+                errors.push(error.unwrap_or(f64::NAN));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
-            series.push(Series::new(*name, points));
+            series.push(Series::new(*name, points).with_errors(errors));
         }
         if let Some(dataset) = self.dataset {
-            let floor = self.floor(dataset, count)?.value;
+            let Measured { value: floor, error, .. } = self.floor(dataset, count)?;
+            let error = error.unwrap_or(f64::NAN);
             let (first, last) = (STEPS[0] as f64, STEPS[STEPS.len() - 1] as f64);
-            series.push(Series::new("data itself", vec![(first, floor), (last, floor)]).dashed());
+            series.push(
+                Series::new("data itself", vec![(first, floor), (last, floor)]).with_errors(vec![error; 2]).dashed(),
+            );
         }
         let chart = Chart {
             x: "evaluations of the network per image".into(),
             y: "sliced Wasserstein distance to the data".into(),
             log_x: true,
+            from_zero: true,
             series,
             ..Chart::default()
         };
         let caption = format!(
-            "Lower is better; {count} images per point, so small differences mean nothing. Dashed: other images of the data."
+            "Lower is better; {count} images per point. Bars: one standard error over random directions; points whose bars overlap \
+             are not told apart. Dashed: other images of the data."
         );
-        let figure = Figure::drawn("quality", caption, chart.svg());
+        let figure = Figure::chart("quality", caption, &chart);
         let why = "This is not FID, which needs the Inception network and thousands of images: results that softdiff eval --run \
                    keeps, of several samplers or numbers of steps, are drawn here instead.";
         let blocks = vec![PageBlock::Figure(figure), PageBlock::Text(why.into())];

@@ -21,6 +21,6 @@ impl Records {
             ..Chart::default()
         };
         let caption = "Metrics of the averaged weights at each checkpoint.";
-        Some(PageBlock::Figure(Figure::drawn("scores", caption, chart.svg())))
+        Some(PageBlock::Figure(Figure::chart("scores", caption, &chart)))
     }
 }

@@ -44,8 +44,16 @@ pub enum RestoreError {
     #[error("this model's path never looks like the image, so it cannot be entered with it")]
     NeverEntered,
     /// Photographs, and no model for them.
-    #[error("there is no model for photographs: no {} here or beside the program", super::photo_model::PHOTO_FOLDER)]
+    #[error("there is no model for photographs")]
     NoPhotoModel,
+    /// The model inside the program cannot be put into the cache folder.
+    #[error("cannot put the model for photographs into {}", folder.display())]
+    Unpacking {
+        /// Where it should be.
+        folder: std::path::PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A bad corruption.
     #[error("{0}")]
     Corruption(#[from] CorruptionError),
@@ -85,6 +93,10 @@ impl Hint for RestoreError {
             RestoreError::NoPhotoModel => {
                 let variable = super::PHOTO_MODEL;
                 format!("name a model first (softdiff restore MODEL IMAGE), or set {variable} to one").into()
+            }
+            RestoreError::Unpacking { .. } => {
+                format!("set SOFTDIFF_CACHE to a folder that can be written, or {} to a model", super::PHOTO_MODEL)
+                    .into()
             }
             RestoreError::Build(error) => return error.hint().map(|hint| hint.into_owned().into()),
             RestoreError::Corruption(_)

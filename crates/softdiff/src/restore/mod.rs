@@ -28,7 +28,7 @@ mod tiles;
 pub use conditioned::Conditioned;
 pub use entry::{PathEntry, PathMatch};
 pub use error::RestoreError;
-pub use estimate::{Estimate, blur_deviation, noise_deviation};
+pub use estimate::{Estimate, blur_deviation, blur_estimate, jpeg_noise, noise_deviation};
 pub use observation::{Observation, POOR_FIT, QUANTISATION};
 pub use photo_model::{PHOTO_MODEL, PhotoQuality, photo_model};
 pub use plug_and_play::PlugAndPlay;

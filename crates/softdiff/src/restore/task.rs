@@ -1,6 +1,8 @@
 //! What happened to an image: the tasks that people know by name, and how their strength is estimated.
 
-use super::{Estimate, Observation, PathEntry, PathMatch, RestoreError, Result, blur_deviation, noise_deviation};
+use super::{
+    Estimate, Observation, PathEntry, PathMatch, RestoreError, Result, blur_estimate, jpeg_noise, noise_deviation,
+};
 use crate::corruption::{
     Boundary, CorruptionSpec, Direction, Grey, Kernel, LinearMap, ParameterValue, Shape, ShrinkFilter,
 };
@@ -35,6 +37,11 @@ pub enum Task {
     },
     /// White noise.
     Denoise,
+    /// What JPEG compression leaves: blocks, ringing, lost detail.
+    JpegArtefacts {
+        /// How coarsely it rounded: the quantization table of luma.
+        quantization: [u16; 64],
+    },
     /// Missing pixels.
     Inpaint {
         /// For each pixel, whether it was seen.
@@ -287,6 +294,11 @@ impl Task {
                 let observation = Observation::new(shape, LinearMap::Identity, noise, values)?;
                 Ok(Degradation { noise_error, ..plain("denoise", observation) })
             }
+            Task::JpegArtefacts { quantization } => {
+                let noise = noise.unwrap_or_else(|| jpeg_noise(quantization));
+                let observation = Observation::new(shape, LinearMap::Identity, noise, full_size()?)?;
+                Ok(plain("JPEG artefacts", observation))
+            }
             Task::Deblur { kind, level, boundary, direction } => {
                 let values = full_size()?;
                 let Estimate { value: noise, error: noise_error } = estimated(&values)?;
@@ -298,10 +310,7 @@ impl Task {
                         return Err(RestoreError::NoMotion);
                     }
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
-                    _ => {
-                        let blur = |shape: Shape, values: &[f64]| blur_deviation(shape, values, noise);
-                        (Estimate::over_parts(shape, &values, blur)?, true)
-                    }
+                    _ => (blur_estimate(shape, &values, noise)?, true),
                 };
                 let Estimate { value: level, error: level_error } = level;
                 if !(level >= 0.0 && level.is_finite()) {

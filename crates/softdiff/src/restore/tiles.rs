@@ -192,7 +192,7 @@ impl Model {
     /// part of an image in the same way.
     pub fn takes_any_size(&self) -> bool {
         let network = &self.recipe.network;
-        let sees_all_alike = network.attention.is_empty() && !network.middle_attention;
+        let sees_all_alike = network.attention.as_ref().is_some_and(Vec::is_empty) && !network.middle_attention;
         let is_plain = matches!(self.prediction, Prediction::Clean(_) | Prediction::Noise);
         self.is_described && self.recipe.path.is_scale() && sees_all_alike && is_plain
     }

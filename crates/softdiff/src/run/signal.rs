@@ -126,6 +126,7 @@ impl StopRequest {
         last_words: impl Fn(Box<dyn Error + Send + Sync>) -> u8 + Send + Sync + 'static,
     ) -> io::Result<StopRequest> {
         let received = Arc::new(AtomicUsize::new(0));
+        #[cfg_attr(not(unix), allow(unused_mut))]
         let mut numbers = vec![SIGINT, SIGTERM];
         #[cfg(unix)]
         {

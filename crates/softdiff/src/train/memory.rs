@@ -54,6 +54,12 @@ impl TrainingMemory {
         self.state + if device.is_gpu() { 0 } else { self.activations }
     }
 
+    /// The same in words.
+    pub fn words(&self, device: &Device) -> String {
+        let gpu = if device.is_gpu() { ", and the GPU's" } else { "" };
+        format!("about {} beside the images{gpu}", Size(self.on(device)))
+    }
+
     /// The fewest equal parts of the batch with which it fits.
     fn parts_that_fit(&self, available: u64) -> Option<usize> {
         let whole = self.activations.saturating_mul(self.parts as u64);

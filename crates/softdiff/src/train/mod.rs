@@ -6,6 +6,7 @@
 
 mod borrowed;
 mod error;
+mod estimate;
 mod from;
 mod live_sampler;
 mod memory;
@@ -27,6 +28,7 @@ mod training;
 mod watcher;
 
 pub use error::TrainError;
+pub use estimate::{StepTime, too_few_images};
 pub(crate) use from::{Cooldown, Unlike};
 pub use memory::TrainingMemory;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};

@@ -7,7 +7,7 @@ pub use held_out::HeldOutLoss;
 use super::live_sampler::LiveSampler;
 use super::{CheckpointScore, PreparedRun, RunSpec, TableError};
 use crate::data::DataError;
-use crate::inception::{Extractor, InceptionError};
+use crate::inception::{Extractor, HOW_TO_GET, InceptionError};
 use crate::metrics::{Distance, ImageSet, MetricError};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
@@ -132,7 +132,7 @@ impl Hint for ScoreError {
             ScoreError::NothingHeldOut => "set data.split to \"train\", or give another checkpoint.metric".into(),
             ScoreError::HeldOut { .. } => "fetch or remove the image, or give another checkpoint.metric".into(),
             ScoreError::Table(error) => return error.hint(),
-            ScoreError::NoNetwork => "name its file in SOFTDIFF_INCEPTION (docs/evaluation.md)".into(),
+            ScoreError::NoNetwork => HOW_TO_GET.into(),
             _ => return None,
         })
     }

@@ -5,7 +5,6 @@ use crate::inception::{Extractor, Inception, Preset};
 use crate::run::{Event, StopRequest};
 use softdiff_engine::{Device, Hint, Params};
 use std::error::Error;
-use std::path::Path as FilePath;
 
 /// What decides which checkpoint is best.
 pub(super) enum CheckpointJudge<'a> {
@@ -41,9 +40,9 @@ pub(super) fn scorer<'a>(
     device: &'a Device,
     watcher: &mut dyn Watcher,
 ) -> Result<Option<CheckpointJudge<'a>>, TrainError> {
-    let network = match std::env::var_os("SOFTDIFF_INCEPTION") {
+    let network = match Inception::file(None) {
         Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
-            let network = Inception::read(FilePath::new(&file)).map_err(ScoreError::from)?;
+            let network = Inception::read(&file).map_err(ScoreError::from)?;
             Some(Extractor::new(device, &network, Preset::PytorchFid))
         }
         _ => None,

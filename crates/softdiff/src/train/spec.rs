@@ -177,6 +177,11 @@ pub struct RunStore<'a> {
 }
 
 impl RunStore<'_> {
+    /// Whether the run has no checkpoint yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.folder.fs().list(&self.folder.checkpoints()).is_ok_and(|names| names.is_empty())
+    }
+
     /// Puts a file of the run in its place, complete or not at all.
     pub fn publish(&self, path: &FilePath, bytes: &[u8]) -> Result<(), RunError> {
         self.folder.publish(self.lock, path, bytes)

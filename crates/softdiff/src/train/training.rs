@@ -6,7 +6,7 @@ use super::scored::{Scored, scorer};
 use super::together::require_shares;
 use super::{
     CustomParts, PrepareError, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, TrainingMemory,
-    Unwatched, Watcher, train,
+    Unwatched, Watcher, too_few_images, train,
 };
 use crate::corruption::Shape;
 use crate::data::Dataset;
@@ -18,7 +18,7 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::ranks::SHARES;
 use crate::recipe::{CorruptionSection, Recipe, RecipeError};
-use crate::run::RunFolder;
+use crate::run::{NewFolder, RunFolder};
 use softdiff_engine::Device;
 use softdiff_engine::ranks::{Ranks, Reduce};
 use std::path::Path as FilePath;
@@ -246,9 +246,7 @@ impl<'a> Training<'a> {
         if !self.ranks.is_first() {
             return self.run_with(None);
         }
-        let folder = RunFolder::new(folder.as_ref());
-        let lock = folder.lock()?;
-        self.run_with(Some(RunStore { folder: &folder, lock: &lock }))
+        in_folder(folder.as_ref(), |store| self.run_with(Some(store)))
     }
 
     /// Loads the images and makes schedule and prior; trains nothing.
@@ -258,9 +256,7 @@ impl<'a> Training<'a> {
 
     /// The same for a run's folder, where schedule and prior are kept.
     pub fn prepare_in(self, folder: impl AsRef<FilePath>) -> Result<PreparedRun, TrainError> {
-        let folder = RunFolder::new(folder.as_ref());
-        let lock = folder.lock()?;
-        self.prepare_with(Some(RunStore { folder: &folder, lock: &lock }), None).map(|(prepared, ..)| prepared)
+        in_folder(folder.as_ref(), |store| self.prepare_with(Some(store), None).map(|(prepared, ..)| prepared))
     }
 
     fn run_with(self, store: Option<RunStore>) -> Result<Trained, TrainError> {
@@ -331,6 +327,12 @@ impl<'a> Training<'a> {
             Some(watcher) => *watcher,
             None => &mut unwatched,
         };
+        if let (Some(place), true) = (&recipe.train.from, store.is_none_or(|store| store.is_new()))
+            && !FilePath::new(place).exists()
+        {
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(TrainError::From { place: place.into(), source: source.into() });
+        }
         let (images, words) = match images {
             Some(images) => (images, "images in memory".into()),
             None => PreparedRun::load(&recipe, store, progress)?,
@@ -342,8 +344,20 @@ impl<'a> Training<'a> {
                 None => TrainingMemory::of(&recipe.network(shape).map_err(PrepareError::from)?, shape, &recipe.train)?,
             };
             memory.require(device)?;
+            notes_to.note(&format!("memory: {}", memory.words(device)));
+            if let Some(warning) = too_few_images(images.len(), &recipe.train) {
+                notes_to.note(&format!("warning: {warning}"));
+            }
         }
         let prepared = PreparedRun::with_images(recipe, images, &words, custom, store, notes_to, progress)?;
         Ok((prepared, watcher))
     }
+}
+
+/// Does `work` in the locked folder. A folder that was made for it goes again where it failed before anything was in it.
+fn in_folder<T>(root: &FilePath, work: impl FnOnce(RunStore) -> Result<T, TrainError>) -> Result<T, TrainError> {
+    let folder = RunFolder::new(root);
+    let new = NewFolder::of(&folder);
+    let lock = folder.lock()?;
+    work(RunStore { folder: &folder, lock: &lock }).inspect_err(|_| new.remove(&lock))
 }

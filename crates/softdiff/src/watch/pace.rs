@@ -50,6 +50,11 @@ impl Clock {
         }
     }
 
+    /// The last step whose seconds of training are known, and those.
+    pub fn last(&self) -> Option<(u64, f64)> {
+        self.seconds.last_key_value().map(|(&step, &seconds)| (step, seconds))
+    }
+
     /// Steps per second at the end, between the last two moments that are known.
     pub fn pace(&self) -> Option<f64> {
         let mut last = self.seconds.iter().rev();

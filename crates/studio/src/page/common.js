@@ -43,6 +43,16 @@ export function figure(source, caption) {
   return element("figure", {}, element("img", { src: source, alt: caption }), element("figcaption", {}, caption));
 }
 
+/** A link that saves an image of the page as a file. */
+export function download(image, file) {
+  const link = element("a", { className: "download", download: file, href: image.src }, "Download");
+  link.addEventListener("click", () => { link.href = image.src; });
+  return link;
+}
+
+/** A part of a file's name. */
+export const filed = (text) => text.replace(/[^\p{L}\p{N}.-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "") || "image";
+
 export function options(select, values, kept = select.value) {
   const made = values.map(([value, text]) => element("option", { value }, text));
   select.replaceChildren(...made);
@@ -77,6 +87,7 @@ export async function upload(input, add) {
   const picture = await post("/api/pictures", await file.arrayBuffer(), "application/octet-stream");
   add({ ...picture, name: file.name });
   input.value = "";
+  return picture;
 }
 
 /** Follows a task to its end; `show` gets its frames, `tell` how it is. */

@@ -43,7 +43,10 @@ export function begin({ pictures, corruptions }) {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.elements.file.addEventListener("change", async ({ target }) => {
     try {
-      await upload(target, add);
+      const { width, height, taken } = (await upload(target, add)) ?? {};
+      const note = $("corrupt-upload");
+      note.hidden = !taken || taken[0] === width;
+      if (!note.hidden) note.textContent = `Your image has ${width} x ${height} pixels; here it is made ${taken[0]} x ${taken[1]}.`;
       await refresh();
     } catch (error) {
       problem(error);

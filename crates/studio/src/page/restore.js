@@ -1,4 +1,4 @@
-import { $, element, figure, get, offer, options, png, post, problem, task, upload } from "/common.js";
+import { $, download, element, figure, filed, get, offer, options, png, post, problem, task, upload } from "/common.js";
 
 const form = $("restore-form");
 
@@ -10,8 +10,15 @@ function show({ name, png: data, text, before, after }) {
     $("restore-compare").hidden = false;
   } else if (after) $("restore-after").src = png(after);
   else if (text) place.append(element("p", { className: "full facts" }, text));
-  else place.append(figure(png(data), name));
+  else {
+    const made = figure(png(data), name);
+    made.append(download(made.firstChild, `${stem()}-${filed(name.split(":")[0])}.png`));
+    place.append(made);
+  }
 }
+
+/** The name of the file that was uploaded, without its ending. */
+const stem = () => (form.querySelector("input[name=restore-picture]:checked").dataset.file || "image").replace(/\.[^.]*$/, "");
 
 const sides = ["left", "top", "width", "height"];
 const hole = () => Object.fromEntries(sides.map((name) => [name, +form.elements[name].value]));
@@ -83,9 +90,8 @@ function ask() {
 /** The file of a photograph, under the name of the one that was uploaded. */
 function finished(id, state) {
   if ($("restore-compare").hidden || state !== "done") return;
-  const file = form.querySelector("input[name=restore-picture]:checked").dataset.file || "image";
   const link = $("restore-file").firstElementChild;
-  [link.href, link.download] = [`/api/result?id=${id}`, `${file.replace(/\.[^.]*$/, "")}-restored.png`];
+  [link.href, link.download] = [`/api/result?id=${id}`, `${stem()}-restored.png`];
   $("restore-file").hidden = false;
 }
 

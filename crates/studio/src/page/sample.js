@@ -1,7 +1,6 @@
-import { $, element, figure, get, options, png, post, problem, task } from "/common.js";
+import { $, download, element, figure, filed, get, options, png, post, problem, task } from "/common.js";
 
 const form = $("sample-form");
-const usual = ["momentum", "heun"];
 let lanes = [];
 
 const chosen = () => [...form.querySelectorAll("input[name=sampler]:checked")].map(({ value }) => value);
@@ -42,30 +41,50 @@ async function start() {
     x0.lastChild.textContent = "clean prediction";
     const caption = element("p", { className: "facts" }, "waiting");
     const place = element("div", {}, element("h3", {}, name), element("div", { className: "pair" }, xt, x0), caption);
-    return { frames: [], place, caption, xt: xt.firstChild, x0: x0.firstChild };
+    return { frames: [], sampler: name, place, caption, xt: xt.firstChild, x0: x0.firstChild };
   });
   $("sample-lanes").replaceChildren(...lanes.map(({ place }) => place));
   return job;
 }
 
-export function begin({ samplers }) {
-  const boxes = samplers.map((value) => {
-    const box = element("input", { type: "checkbox", name: "sampler", value, checked: usual.includes(value) });
+/** What the model samples with, and only samplers that it works with. */
+async function suit() {
+  const { model, steps } = form.elements;
+  if (!model.value) return;
+  const facts = await get("/api/model", { id: model.value });
+  const boxes = facts.samplers.map((value) => {
+    const box = element("input", { type: "checkbox", name: "sampler", value, checked: value === facts.sampler });
     return element("label", {}, box, value);
   });
   $("sample-samplers").replaceChildren(...boxes);
+  steps.value = Math.min(facts.steps, 60);
+}
+
+/** A link to the images of every sampler that came to its end. */
+function finished(id, state) {
+  if (state !== "done") return;
+  const name = form.elements.model.selectedOptions[0].textContent;
+  for (const { place, x0, sampler } of lanes) {
+    place.append(download(x0, `${filed(name)}-${sampler}-seed-${form.elements.seed.value}.png`));
+  }
+}
+
+export function begin() {
+  form.elements.model.addEventListener("change", () => suit().catch(problem));
   $("sample-scrub").addEventListener("input", ({ target }) => {
     $("sample-step").textContent = `${+target.value + 1} of ${+target.max + 1}`;
     look(+target.value);
   });
-  task("sample", start, show);
+  task("sample", start, show, finished);
 }
 
 export async function shown(visible) {
   if (!visible) return;
   try {
     const models = await get("/api/models");
+    const chosen = form.elements.model.value;
     options(form.elements.model, models.map(({ id, name }) => [id, name]));
+    if (form.elements.model.value !== chosen) await suit();
     if (!models.length) {
       problem(Object.assign(new Error("There is no model yet"), { hint: "Train one (softdiff quickstart), or start with --model" }));
     }

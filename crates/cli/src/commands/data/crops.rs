@@ -8,8 +8,8 @@ use crate::progress::{Progress, clock};
 use clap::Args;
 use serde_json::{Value, json};
 use softdiff::data::{
-    CropOptions, CropPlan, DataError, Exif, FileError, MAX_PICTURES, PlannedPhotograph, Skipped, Source, Split,
-    WrittenCrops,
+    BadLimit, CropOptions, CropPlan, DataError, Exif, FileError, MAX_PICTURES, PlannedPhotograph, Skipped, Source,
+    Split, WrittenCrops,
 };
 use softdiff::quote::one_line;
 use std::io::ErrorKind;
@@ -50,6 +50,7 @@ pub struct CropTask<'a> {
     pub channels: Option<usize>,
     pub exif: Exif,
     pub on_bad: Policy,
+    pub on_bad_limit: BadLimit,
 }
 
 impl CropFlags {
@@ -68,6 +69,7 @@ impl CropFlags {
             channels: task.channels,
             exif: task.exif,
             on_bad: task.on_bad.into(),
+            on_bad_limit: task.on_bad_limit,
         }
     }
 

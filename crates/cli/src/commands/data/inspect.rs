@@ -3,6 +3,7 @@
 use super::{ExifFlag, SplitName, explain_opening};
 use crate::atomic_file;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Progress;
 use clap::Args;
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ Every image is decoded. Broken ones are listed with the reason; the command stil
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Inspect {
-    /// The data set: a file, a folder, or embedded:fashion-mnist.
+    /// The data set: a file, a folder, embedded:fashion-mnist, or the name of fetched data such as cifar10.
     path: PathBuf,
     /// Which part of a set that has several.
     #[arg(long, value_enum, default_value_t, value_name = "PART")]
@@ -183,6 +184,6 @@ fn write_grid(source: &Source, survey: &Survey, exif: Exif, file: &Path) -> Outc
     let grid = grid::compose(cell_width, cell_height, channels, &pictures, columns, zoom);
     let bytes = grid.to_png();
     atomic_file::save(file, &bytes)?;
-    eprintln!("wrote {}: {count} images", file.display());
+    eprintln!("wrote {}: {}", file.display(), counted(count, "image"));
     Ok(())
 }

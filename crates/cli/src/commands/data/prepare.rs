@@ -4,10 +4,11 @@ use super::crops::{CropFlags, CropTask};
 use super::{ExifFlag, SplitName, explain, explain_opening};
 use crate::atomic_file::{self, unwritable};
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use softdiff::data::{Crop, Dataset, Exif, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
+use softdiff::data::{BadLimit, Crop, Dataset, Exif, LoadOptions, OnBad, Skipped, Source, Transform, write_npz};
 use softdiff::image::MAX_SIDE;
 use softdiff::quote::one_line;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ Example: faces as everybody trains on them, a test part in grey, photographs as 
   softdiff data prepare img_align_celeba.zip --out celeba64.npz --size 64 --crop celeba
   softdiff data prepare cifar-10-binary.tar.gz --out cifar-test.npz --split test --channels grey
   softdiff data prepare photos/ --out photos64.npz --size 64 --ignore-exif
+  softdiff data prepare photos/ --out photos64.npz --size 64 --on-bad skip --on-bad-limit 5%
 
 Example: 170,000 crops of 64 x 64 of photographs of any size, a tenth of the photographs held out for testing.
   softdiff data prepare photos/ --out crops64.npz --crops 64 --count 170000 --held-out 0.1
@@ -33,7 +35,7 @@ Copies of a photograph and photographs that are flat all over are left out. The 
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Prepare {
-    /// The data set: a file, a folder, or embedded:fashion-mnist.
+    /// The data set: a file, a folder, embedded:fashion-mnist, or the name of fetched data such as cifar10.
     path: PathBuf,
     /// The npz file to write.
     #[arg(long, value_name = "FILE")]
@@ -53,6 +55,9 @@ pub struct Prepare {
     /// What to do with an image that cannot be read.
     #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
     on_bad: Policy,
+    /// With --on-bad skip, the largest share of images that may be left out, such as 5%.
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_limit)]
+    on_bad_limit: BadLimit,
     /// Take only the first N images.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -87,7 +92,7 @@ pub(super) enum Policy {
     /// Stop and name it.
     #[default]
     Fail,
-    /// Leave it out and list it; stop if more than 1 % are bad.
+    /// Leave it out and list it; stop if there are more than --on-bad-limit.
     Skip,
 }
 
@@ -98,6 +103,16 @@ impl From<Policy> for OnBad {
             Policy::Skip => OnBad::Skip,
         }
     }
+}
+
+/// A share as typed: 5% or 0.05.
+fn parse_limit(text: &str) -> Result<BadLimit, String> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse().map(|percent: f64| percent / 100.0),
+        None => text.parse(),
+    };
+    let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
+    share.map(BadLimit).ok_or_else(|| "expected a share such as 5% or 0.05".into())
 }
 
 /// A side, or a width and height, as typed.
@@ -119,7 +134,8 @@ impl Prepare {
         if self.crops.wanted() {
             let (split, channels) = (self.split.into(), self.channels.map(Channels::count));
             let (path, out, exif) = (&self.path, &self.out, self.exif.into());
-            return self.crops.run(&CropTask { path, out, split, channels, exif, on_bad: self.on_bad }, json);
+            let (on_bad, on_bad_limit) = (self.on_bad, self.on_bad_limit);
+            return self.crops.run(&CropTask { path, out, split, channels, exif, on_bad, on_bad_limit }, json);
         }
         let options = self.options();
         let source = Source::open_split(&self.path, self.split.into()).map_err(explain_opening)?;
@@ -148,9 +164,10 @@ impl Prepare {
     fn options(&self) -> LoadOptions {
         let crop = Crop::or_usual(self.crop, self.size);
         let channels = self.channels.map(Channels::count);
-        let on_bad = self.on_bad.into();
+        let (on_bad, on_bad_limit) = (self.on_bad.into(), self.on_bad_limit);
         let limit = self.limit.map(|limit| limit as usize);
-        LoadOptions { exif: self.exif.into(), transform: Transform { crop, size: self.size, channels }, on_bad, limit }
+        let transform = Transform { crop, size: self.size, channels };
+        LoadOptions { exif: self.exif.into(), transform, on_bad, on_bad_limit, limit }
     }
 }
 
@@ -181,6 +198,7 @@ fn report(out: &Path, dataset: &Dataset, json: bool) {
     } else {
         let skipped = dataset.skipped().len();
         let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-        eprintln!("wrote {}: {count} images of {width} x {height} x {channels}, {hash}{skipped}", out.display());
+        let images = counted(count, "image");
+        eprintln!("wrote {}: {images} of {width} x {height} x {channels}, {hash}{skipped}", out.display());
     }
 }

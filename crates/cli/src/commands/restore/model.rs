@@ -1,6 +1,7 @@
 //! Which argument is the model, and which model restores photographs where none is named.
 
 use crate::diagnostics::Failure;
+use softdiff::data::named;
 use softdiff::image::is_picture_name;
 use softdiff::model::Model;
 use softdiff::restore::photo_model;
@@ -22,7 +23,7 @@ pub fn split(arguments: &[PathBuf]) -> Result<(PathBuf, &[PathBuf]), Failure> {
 /// Whether a place by its name has images, there or not.
 fn has_images(place: &Path) -> bool {
     let name = place.to_string_lossy();
-    is_picture_name(&name) || name.starts_with("embedded:") || !pictures_in(place).is_empty()
+    is_picture_name(&name) || name.starts_with("embedded:") || named::is_name(place) || !pictures_in(place).is_empty()
 }
 
 /// The images of a folder, in the order of their names.

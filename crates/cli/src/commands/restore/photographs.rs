@@ -125,13 +125,13 @@ impl<'a> Photographs<'a> {
     fn one(&self, files: &PhotographFiles, device: &Device, place: &str) -> Result<Value, Failure> {
         let restore = self.restore;
         let file = photograph(&files.image, restore.index)?;
-        let PhotographFile { picture, alpha, is_16_bit, .. } = &file;
+        let PhotographFile { picture, alpha, is_16_bit, quantization, .. } = &file;
         let found = Shape::new(picture.height, picture.width, picture.channels);
         let mut section = restore.section(self.model)?;
         section.steps = self.steps;
         let sampler = section.sampler.clone();
         let restoration = Restoration::new(self.model)
-            .task(restore.task.task(self.model, found, restore.degrade)?)
+            .task(restore.task.task(self.model, found, *quantization, restore.degrade)?)
             .noise(restore.task.noise)
             .sampling(section)
             .seeds(self.seeds.iter().copied())

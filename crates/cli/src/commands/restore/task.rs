@@ -62,6 +62,8 @@ pub enum TaskName {
     Deblur,
     /// Remove noise.
     Denoise,
+    /// Remove the artefacts of JPEG compression.
+    Jpeg,
     /// Fill in what a mask covers.
     Inpaint,
     /// Make a small image large.
@@ -124,7 +126,15 @@ impl From<BoundaryName> for Boundary {
 
 impl TaskFlags {
     /// What to undo in an image of the shape `found`.
-    pub fn task(&self, model: &Model, found: Shape, degrade: bool) -> Result<Task, Failure> {
+    ///
+    /// `quantization` is that of a JPEG file.
+    pub fn task(
+        &self,
+        model: &Model,
+        found: Shape,
+        quantization: Option<[u16; 64]>,
+        degrade: bool,
+    ) -> Result<Task, Failure> {
         let own = model.path.shape();
         let shape = if model.takes_any_size() { Shape { channels: own.channels, ..found } } else { own };
         let known = match &self.mask {
@@ -175,6 +185,20 @@ impl TaskFlags {
                 direction: self.vertical.then_some(Direction::Vertical),
             },
             (TaskName::Denoise, _) => Task::Denoise,
+            (TaskName::Jpeg, _) if degrade => {
+                return Err(Failure::new("--degrade cannot compress").hint("give a JPEG file, and --truth to compare"));
+            }
+            (TaskName::Jpeg, _) if !any_size => {
+                let failure =
+                    Failure::new(format!("--task jpeg is for photographs, and {} for images of one size", model.name));
+                return Err(failure.hint("leave the model out to use the one for photographs"));
+            }
+            (TaskName::Jpeg, _) => {
+                let none = || Failure::new("this is not a JPEG file, so its compression is not known");
+                let quantization =
+                    quantization.ok_or_else(|| none().hint("give --task denoise and --noise, such as 0.04"))?;
+                Task::JpegArtefacts { quantization }
+            }
             (TaskName::Inpaint, Some(known)) => Task::Inpaint { known },
             (TaskName::Inpaint, None) => return Err(RestoreError::NoMask.into()),
             (TaskName::SuperResolve, _) => {

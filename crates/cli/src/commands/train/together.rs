@@ -72,7 +72,7 @@ impl Train {
         if !is_first {
             return Ok(training.watch(&mut OtherRank(stop.clone())).run_in(&self.out)?.finished);
         }
-        let mut terminal = Terminal::new(stop.clone(), json);
+        let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file()?);
         terminal.say(&format!("device: {device}; {} ranks by {}", group.ranks.size(), group.library()));
         let progress = preparing();
         Ok(training.watch(&mut terminal).progress(&progress).run_in(&self.out)?.finished)

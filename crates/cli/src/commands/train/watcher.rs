@@ -1,6 +1,8 @@
 //! Training as seen on a terminal.
 
+use super::estimate::FirstPace;
 use crate::progress::Progress;
+use softdiff::history::LiveEventFile;
 use softdiff::run::{Event, EventKind, StopRequest};
 use softdiff::train::Watcher;
 
@@ -10,12 +12,19 @@ pub struct Terminal {
     quiet: bool,
     progress: Option<Progress>,
     loss: Option<f64>,
+    tensorboard: Option<LiveEventFile>,
+    pace: FirstPace,
 }
 
 impl Terminal {
     /// `quiet` shows warnings only.
     pub fn new(stop: StopRequest, quiet: bool) -> Terminal {
-        Terminal { stop, quiet, progress: None, loss: None }
+        Terminal { stop, quiet, progress: None, loss: None, tensorboard: None, pace: FirstPace::default() }
+    }
+
+    /// Also writes events for TensorBoard.
+    pub fn with_tensorboard(self, file: Option<LiveEventFile>) -> Terminal {
+        Terminal { tensorboard: file, ..self }
     }
 
     /// A line of its own.
@@ -32,13 +41,19 @@ impl Terminal {
 
 impl Watcher for Terminal {
     fn note(&mut self, message: &str) {
-        self.say(message);
+        match message.starts_with("warning:") {
+            true => eprintln!("{message}"),
+            false => self.say(message),
+        }
     }
 
     fn step(&mut self, done: u64, steps: u64, loss: f64) {
         // A moving mean over some twenty steps: single batches jump about.
         let mean = self.loss.map_or(loss, |mean| mean + 0.05 * (loss - mean));
         self.loss = Some(mean);
+        if let Some(estimate) = self.pace.estimate(done, steps) {
+            self.say(&estimate);
+        }
         let (done, steps) = (done as usize, steps as usize);
         if !self.quiet {
             let progress = self
@@ -49,6 +64,11 @@ impl Watcher for Terminal {
     }
 
     fn event(&mut self, event: &Event) {
+        // A copy of the events that cannot be written is no reason to stop.
+        if let Some(Err(error)) = self.tensorboard.as_mut().map(|file| file.add(event)) {
+            self.tensorboard = None;
+            eprintln!("warning: nothing more is written for TensorBoard: {error}");
+        }
         match &event.kind {
             EventKind::Warning { message } => eprintln!("warning: step {}: {message}", event.step),
             EventKind::Evaluation { metric, value, images } => {

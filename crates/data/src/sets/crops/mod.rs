@@ -15,7 +15,7 @@ mod write;
 pub use plan::{CropPlan, PlannedPhotograph};
 pub use write::WrittenCrops;
 
-use super::{Exif, OnBad};
+use super::{BadLimit, Exif, OnBad};
 use crate::image::MAX_ALLOCATION;
 use softdiff_engine::memory;
 
@@ -46,6 +46,8 @@ pub struct CropOptions {
     pub exif: Exif,
     /// What to do with photographs that cannot be used.
     pub on_bad: OnBad,
+    /// How many of them may be left out.
+    pub on_bad_limit: BadLimit,
 }
 
 impl CropOptions {

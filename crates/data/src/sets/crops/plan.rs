@@ -1,6 +1,6 @@
 //! The first pass: which photographs there are, how many crops each gives, and which are held out.
 
-use super::super::{DataError, FileError, MAX_SKIPPED_PERCENT, OnBad, Skipped, Source};
+use super::super::{DataError, FileError, OnBad, Skipped, Source};
 use super::allotment::allot;
 use super::photograph::{Photograph, Texture, content};
 use super::{CropOptions, group};
@@ -157,8 +157,9 @@ impl CropPlan<'_> {
             return Err(DataError::file(file, error));
         }
         self.skipped.push(Skipped { file, reason: error.to_string() });
-        if self.skipped.len() * 100 > total * MAX_SKIPPED_PERCENT {
-            return Err(DataError::TooManySkipped { total, skipped: std::mem::take(&mut self.skipped) });
+        let limit = self.options.on_bad_limit;
+        if limit.is_exceeded(self.skipped.len(), total) {
+            return Err(DataError::TooManySkipped { total, limit, skipped: std::mem::take(&mut self.skipped) });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The second pass: the crops, cut on all cores and written in order.
 
-use super::super::npz::{FACTS, npy_header};
+use super::super::npz::{FACTS, npy_header, write_json};
 use super::super::{DataError, FileError};
 use super::photograph::{Photograph, is_flat};
 use super::{CropPlan, PlannedPhotograph, group};
@@ -32,7 +32,7 @@ pub struct WrittenCrops {
 
 impl CropPlan<'_> {
     /// Writes an npz of `train_images.npy`, `test_images.npy` (uint8, `[n, h, w, c]`) if photographs are held out, and
-    /// `dataset.json`. The same plan gives the same bytes on any number of threads. `progress` hears how many of how many
+    /// `dataset_json`. The same plan gives the same bytes on any number of threads. `progress` hears how many of how many
     /// crops are written.
     pub fn write(
         &self,
@@ -49,7 +49,7 @@ impl CropPlan<'_> {
         let facts = json!({
             "format": "softdiff dataset 1", "classes": [], "hash": text(train), "test_hash": text(test), "origin": origin,
         });
-        zip.entry(FACTS, &[facts.to_string().as_bytes()])?;
+        write_json(&mut zip, FACTS, &facts)?;
         zip.finish()?;
         Ok(WrittenCrops { hash: train, ..written })
     }

@@ -16,7 +16,16 @@ pub struct NoiseLevels {
 /// Largest relative distance of a level from the geometric one: single precision, with room.
 const TOLERANCE: f64 = 1e-4;
 
+/// The most levels that are written out.
+const MOST: usize = 1 << 20;
+
 impl NoiseLevels {
+    /// The levels one by one, as score_sde's `get_sigmas` makes them.
+    pub fn sigmas(&self) -> Vec<f64> {
+        let (from, to, last) = (self.largest.ln(), self.smallest.ln(), self.count.saturating_sub(1).max(1) as f64);
+        (0..self.count.min(MOST)).map(|index| (from + (to - from) * index as f64 / last).exp()).collect()
+    }
+
     /// The levels of a checkpoint; none if they are not geometric, from the largest to the smallest.
     pub fn of(sigmas: &[f64]) -> Option<NoiseLevels> {
         let (&[first, .., last], count) = (sigmas, sigmas.len()) else { return None };
@@ -43,6 +52,7 @@ mod tests {
         };
         let levels = NoiseLevels { count: 1000, largest: 90.0, smallest: 0.01 };
         assert_eq!(NoiseLevels::of(&sigmas(1000)), Some(levels));
+        assert!(levels.sigmas().iter().zip(sigmas(1000)).all(|(level, sigma)| (level / sigma - 1.0).abs() < 1e-13));
         let mut bent = sigmas(1000);
         bent[500] *= 1.01;
         for bad in [&bent[..], &[], &[1.0], &[1.0, 2.0], &[1.0, 0.0], &[f64::NAN, 1.0]] {

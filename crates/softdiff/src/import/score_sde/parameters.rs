@@ -55,7 +55,7 @@ impl OfficialModel {
 }
 
 /// `all_modules.` and a name that is safe to print.
-fn is_parameter(name: &str) -> bool {
+pub fn is_parameter(name: &str) -> bool {
     name.strip_prefix("all_modules.").is_some_and(|rest| {
         !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
     })

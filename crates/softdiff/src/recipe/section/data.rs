@@ -1,9 +1,9 @@
 //! `[data]`: which pictures, and what is done to them.
 
 use super::UNLIMITED;
-use crate::data::{Crop, Exif, LoadOptions, OnBad, Split, Transform};
-use crate::recipe::keys::{Flag, RecipeKey, Required, SizeOrOff, Word, section};
-use crate::recipe::reader::Reader;
+use crate::data::{BadLimit, Crop, Exif, LoadOptions, OnBad, Split, Transform};
+use crate::recipe::keys::{Flag, Number, RecipeKey, Required, SizeOrOff, Word, section};
+use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::TomlWriter;
 
 const SPLITS: [(&str, Split); 3] = [("train", Split::Train), ("test", Split::Test), ("all", Split::All)];
@@ -14,7 +14,7 @@ const AUTO: &str = "auto";
 section! {
     /// `[data]`.
     pub struct DataSection in "data" () {
-        source: String = String::new(), Required("name a folder, archive or file of images, or \"embedded:fashion-mnist\""), "where the images come from";
+        source: String = String::new(), Required("name a folder, archive or file of images, \"embedded:fashion-mnist\", or data that softdiff data fetch knows, such as \"cifar10\""), "where the images come from";
         split: Split = Split::default(), Word(&SPLITS), "which part of a data set";
         size: Option<usize> = None, SizeOrOff(1..=8192), "side in pixels to resize to; false keeps the size";
         crop: Option<Crop> = None, CropKey, "the part kept before resizing: \"none\" (all), \"centre\", \"celeba\", or a size like \"140x140\"; \"auto\" is \"centre\" with a size, else \"none\", as for softdiff data prepare";
@@ -22,6 +22,7 @@ section! {
         mirror: bool = true, Flag(), "mirror images left to right at random";
         limit: Option<usize> = None, SizeOrOff(1..=UNLIMITED), "only the first so many";
         on_bad: OnBad = OnBad::default(), Word(&ON_BAD), "what to do with images that cannot be read";
+        on_bad_limit: f64 = BadLimit::default().0, Number(Range::Unit), "with on_bad \"skip\", the largest share of images that may be left out; more stop the run", unless_default;
         exif: bool = true, Flag(), "turn images upright as their EXIF orientation says; false takes them as stored, as do runs saved before this key existed";
     }
 }
@@ -53,11 +54,24 @@ impl DataSection {
         let size = self.size.map(|side| (side, side));
         let transform = Transform { crop: Crop::or_usual(self.crop, size), size, channels: self.channels };
         let exif = if self.exif { Exif::Apply } else { Exif::Ignore };
-        LoadOptions { exif, transform, on_bad: self.on_bad, limit: self.limit }
+        LoadOptions {
+            exif,
+            transform,
+            on_bad: self.on_bad,
+            on_bad_limit: BadLimit(self.on_bad_limit),
+            limit: self.limit,
+        }
     }
 
     pub(in crate::recipe) fn read(r: &Reader) -> Self {
         let section = Self::read_keys(r, Self::defaults());
+        if section.on_bad == OnBad::Fail && r.has("on_bad_limit") {
+            r.problem(
+                "on_bad_limit",
+                "data.on_bad_limit is for data.on_bad \"skip\"",
+                "remove it, or set on_bad = \"skip\"",
+            );
+        }
         r.finish();
         section
     }

@@ -3,7 +3,7 @@
 use super::PathSection;
 use crate::corruption::Shape;
 use crate::network::{Embedding, Normalisation, TimeInput, UNetConfig};
-use crate::recipe::keys::{Flag, Number, RecipeKey, Size, Sizes, Word, section};
+use crate::recipe::keys::{Flag, Number, RecipeKey, Size, SizesOrAuto, Word, section};
 use crate::recipe::reader::{Range, Reader};
 use crate::recipe::writer::TomlWriter;
 
@@ -36,6 +36,16 @@ pub enum NetworkPreset {
     NcsnppCeleba64,
 }
 
+impl NetworkPreset {
+    fn config(self) -> UNetConfig {
+        match self {
+            NetworkPreset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
+            NetworkPreset::NcsnppCifar10 => UNetConfig::ncsnpp_cifar10(),
+            NetworkPreset::NcsnppCeleba64 => UNetConfig::ncsnpp_celeba64(),
+        }
+    }
+}
+
 const PRESETS: [(&str, NetworkPreset); 3] = [
     ("small", NetworkPreset::Small),
     ("ncsnpp-cifar10", NetworkPreset::NcsnppCifar10),
@@ -47,9 +57,9 @@ section! {
     pub struct NetworkSection in "network" (preset: NetworkPreset, usual: UNetConfig) {
         preset: NetworkPreset = preset, Word(&PRESETS), "where the other defaults come from";
         channels: usize = usual.channels, Size(4..=4096), "features of the first level, a multiple of 4";
-        multipliers: Vec<usize> = usual.multipliers, Sizes(1..=64, 16), "features of each level in units of channels";
+        multipliers: Option<Vec<usize>> = None, SizesOrAuto(1..=64, 16), "features of each level in units of channels; \"auto\" is the preset's up to 64 pixels and one level more for each doubling";
         blocks: usize = usual.blocks, Size(1..=64), "residual blocks per level";
-        attention: Vec<usize> = usual.attention, Sizes(1..=8192, 16), "sides at which attention follows each block";
+        attention: Option<Vec<usize>> = None, SizesOrAuto(1..=8192, 16), "sides at which attention follows each block; \"auto\" is the preset's, or the level nearest to it";
         middle_attention: bool = usual.middle_attention, Flag(), "attention in the middle";
         embedding: Embedding = usual.embedding, EmbeddingKey, "of the time; fourier_scale is the standard deviation of the Fourier frequencies";
         dropout: f64 = usual.dropout, Number(Range::BelowOne), "share of features dropped in training";
@@ -120,16 +130,21 @@ impl RecipeKey<[f64; 4]> for FirKey {
 impl NetworkSection {
     /// A preset as it is.
     pub fn preset(preset: NetworkPreset) -> Self {
-        let usual = match preset {
-            NetworkPreset::Small => UNetConfig::small(32, 3, 32, &[1, 2, 2]),
-            NetworkPreset::NcsnppCifar10 => UNetConfig::ncsnpp_cifar10(),
-            NetworkPreset::NcsnppCeleba64 => UNetConfig::ncsnpp_celeba64(),
-        };
-        Self::defaults(preset, usual)
+        Self::defaults(preset, preset.config())
+    }
+
+    /// States the levels and the attention that are chosen automatically, for images of this side; without one, those of the preset.
+    pub fn settle(&mut self, side: Option<usize>) {
+        let usual = self.preset.config();
+        let side = side.unwrap_or(usual.image_size);
+        let multipliers = self.multipliers.get_or_insert_with(|| usual.multipliers_for(side));
+        self.attention.get_or_insert_with(|| usual.attention_for(side, multipliers.len()));
     }
 
     /// The network for square images of `shape` on `path`.
     pub fn config(&self, shape: Shape, path: &PathSection) -> UNetConfig {
+        let mut settled = self.clone();
+        settled.settle(Some(shape.height));
         let time_input = match (self.condition, path) {
             (TimeCondition::LogSigma, PathSection::Ve { smallest, largest }) => {
                 TimeInput::Line { scale: (largest / smallest).ln(), shift: smallest.ln() }
@@ -143,9 +158,9 @@ impl NetworkSection {
             image_size: shape.height,
             image_channels: shape.channels,
             channels: self.channels,
-            multipliers: self.multipliers.clone(),
+            multipliers: settled.multipliers.unwrap_or_default(),
             blocks: self.blocks,
-            attention: self.attention.clone(),
+            attention: settled.attention.unwrap_or_default(),
             middle_attention: self.middle_attention,
             embedding: self.embedding,
             dropout: self.dropout,
@@ -170,7 +185,7 @@ impl NetworkSection {
             let message = format!("network.channels is {}", section.channels);
             r.problem("channels", message, "give a multiple of 4 from 4 to 4096");
         }
-        if section.multipliers.is_empty() {
+        if section.multipliers.as_ref().is_some_and(Vec::is_empty) {
             r.problem(
                 "multipliers",
                 "network.multipliers is empty",

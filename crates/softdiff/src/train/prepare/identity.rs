@@ -5,10 +5,11 @@ use super::PrepareError;
 use crate::checkpoint::Identity;
 use crate::corruption::Shape;
 use crate::data::Dataset;
+use crate::data::named::CIFAR10;
 use crate::image::Quantise;
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, RecipeError};
 use crate::run::fs::read_up_to;
 use crate::run::{RunError, RunFolder};
 use crate::schedule::Schedule;
@@ -36,6 +37,10 @@ pub(super) fn lasting(recipe: &Recipe) -> String {
     lasting.train.recompute = false;
     lasting.data.crop = Some(lasting.data.load_options().transform.crop);
     lasting.sample.quantise = Quantise::default();
+    // Runs that were begun when the built-in recipes named the unpacked folder.
+    if let (true, Some(folder)) = (lasting.data.source == CIFAR10.name, &CIFAR10.instead) {
+        lasting.data.source = folder.place.to_owned();
+    }
     let text = lasting.to_toml();
     // Keys that runs begun before they existed do not have: whether `exif` changes the images is seen in their hash, the
     // others say what was so before.
@@ -107,14 +112,30 @@ pub(super) fn described(path: &Path) -> String {
     format!("{}{:?} about {}\n", stages.collect::<String>(), path.noise(), path.centre())
 }
 
+/// The recipe that a run was begun with, where there is one.
+fn saved_recipe(folder: &RunFolder) -> Option<Result<Recipe, RecipeError>> {
+    let bytes = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST).ok()?;
+    let origin = folder.config().display().to_string();
+    Some(Recipe::parse_saved(&String::from_utf8_lossy(&bytes), &origin, &[]))
+}
+
+/// A run goes on with the levels and the attention that it was begun with, where the recipe leaves the choice.
+pub(super) fn adopt_network(recipe: &mut Recipe, folder: &RunFolder) {
+    let automatic = recipe.network.multipliers.is_none() || recipe.network.attention.is_none();
+    if automatic && let Some(Ok(before)) = saved_recipe(folder) {
+        recipe.network.multipliers = recipe.network.multipliers.take().or(before.network.multipliers);
+        recipe.network.attention = recipe.network.attention.take().or(before.network.attention);
+    }
+}
+
 /// A run goes on with its own recipe only; it may be made longer.
 pub(super) fn check_recipe(recipe: &Recipe, folder: &RunFolder) -> Result<(), PrepareError> {
-    let Ok(bytes) = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST) else { return Ok(()) };
-    let text = String::from_utf8_lossy(&bytes);
+    let Some(before) = saved_recipe(folder) else { return Ok(()) };
     let other = |difference| PrepareError::OtherRecipe { folder: folder.root().into(), difference };
-    let origin = folder.config().display().to_string();
-    let before = Recipe::parse_saved(&text, &origin, &[]).map_err(|error| other(error.to_string()))?;
-    let (before, now) = (lasting(&before), lasting(recipe));
+    let before = before.map_err(|error| other(error.to_string()))?;
+    let mut recipe = recipe.clone();
+    adopt_network(&mut recipe, folder);
+    let (before, now) = (lasting(&before), lasting(&recipe));
     if before == now {
         return Ok(());
     }
@@ -158,6 +179,7 @@ mod tests {
     fn written_before(recipe: &Recipe) -> String {
         let absent = |line: &&str| ["exif", "start", "centred", "quantise"].iter().any(|key| line.starts_with(key));
         let text = recipe.to_toml().replace("crop = \"auto\"", "crop = \"none\"");
+        let text = text.replace("source = \"cifar10\"", "source = \"cifar-10-batches-bin\"");
         text.lines().filter(|line| !absent(line)).map(|line| format!("{line}\n")).collect()
     }
 
@@ -179,6 +201,17 @@ mod tests {
         let vp = Recipe::builtin("vp", &[]).unwrap();
         let before = Recipe::parse_saved(&written_before(&vp), "config.toml", &[]).unwrap();
         assert_eq!(lasting(&before), hashed_before(&vp));
+    }
+
+    #[test]
+    fn a_run_that_named_the_folder_of_cifar10_goes_on_by_the_built_in_recipe() {
+        let now = Recipe::builtin("cifar10-small", &[]).unwrap();
+        let before = Recipe::builtin("cifar10-small", &["data.source=cifar-10-batches-bin".into()]).unwrap();
+        assert_eq!((now.data.source.as_str(), before.data.source.as_str()), ("cifar10", "cifar-10-batches-bin"));
+        assert_eq!(lasting(&now), lasting(&before));
+        assert!(lasting(&now).contains("source = \"cifar-10-batches-bin\""));
+        let other = Recipe::builtin("cifar10-small", &["data.source=mnist".into()]).unwrap();
+        assert_ne!(lasting(&now), lasting(&other));
     }
 
     #[test]

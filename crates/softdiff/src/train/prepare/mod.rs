@@ -98,7 +98,7 @@ impl PreparedRun {
 
     /// The same for images in memory, which `words` name in the schedule.
     pub fn with_images(
-        recipe: Recipe,
+        mut recipe: Recipe,
         dataset: Dataset,
         words: &str,
         custom: CustomParts,
@@ -111,6 +111,11 @@ impl PreparedRun {
         }
         let shape = Shape::new(dataset.height(), dataset.width(), dataset.channels());
         let is_described = custom.path.is_none() && custom.network.is_none() && custom.prediction.is_none();
+        // From here on the recipe states its network, as the run's file and identity do.
+        if let Some(store) = store {
+            identity::adopt_network(&mut recipe, store.folder);
+        }
+        recipe.network.settle(custom.network.is_none().then_some(shape.height));
         let network = match custom.network {
             Some(network) => network,
             None => Arc::new(recipe.network(shape)?),
