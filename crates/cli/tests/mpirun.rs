@@ -23,7 +23,7 @@ fn mpirun(launcher: &str, ranks: usize, arguments: &[&str]) -> Command {
     if launcher == "mpirun.openmpi" {
         // Messages between processes of one machine need no network but this one.
         command.args(["--oversubscribe", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "lo"]);
-        command.args(["--mca", "oob_tcp_if_include", "lo"]);
+        command.args(["--mca", "oob_tcp_if_include", "lo", "--mca", "odls_base_sigkill_timeout", "10"]);
         command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     }
     command.args(["-n", &ranks.to_string(), env!("CARGO_BIN_EXE_softdiff")]).args(arguments);

@@ -326,6 +326,17 @@ fn the_other_ranks_get_recipe_schedule_and_prior_from_rank_0_and_one_process_goe
         training = training.set(set);
     }
     assert_eq!(training.run_in(&together).unwrap().finished.from_step, 4);
+    // One that was begun without shares goes on with one for each rank.
+    let whole = folder("ranks_recipe_whole");
+    let steps = |training: Training<'static>, steps: &str| {
+        let sets = TINY.iter().chain([&steps]).map(|set| (*set).to_owned());
+        sets.fold(training.device(&Device::Cpu), Training::set)
+    };
+    steps(Training::from_recipe("quickstart"), "train.steps=2").run_in(&whole).unwrap();
+    let results = on_ranks(2, Reduce::Exact, |_, ranks| {
+        steps(Training::from_recipe("quickstart").ranks(ranks), "train.steps=4").run_in(&whole).unwrap().finished
+    });
+    assert!(results.iter().all(|finished| (finished.from_step, finished.step) == (2, 4)));
 }
 
 #[test]

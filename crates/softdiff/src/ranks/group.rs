@@ -19,7 +19,7 @@ const VERDICT: Duration = Duration::from_secs(12);
 pub enum RankError {
     /// Only `torchrun`'s variables are set.
     #[error(
-        "{launcher} started {size} processes, and there is nothing to carry their messages: between processes that is MPI"
+        "{launcher} started {size} processes, but their messages are carried by MPI, which {launcher} does not start"
     )]
     NoTransport {
         /// Who started them.

@@ -313,11 +313,9 @@ impl<'a> Training<'a> {
     ) -> Result<(PreparedRun, Option<&'a mut dyn Watcher>), TrainError> {
         let mut recipe = self.recipe()?;
         recipe.objective = self.objective.unwrap_or(recipe.objective);
-        if let Some(store) = store {
-            adopt_shares(&mut recipe, store.folder);
-        }
+        let is_begun = store.is_some_and(|store| adopt_shares(&mut recipe, store.folder));
         let (ranks, batch) = (self.ranks.size(), recipe.train.batch);
-        if ranks > 1 && recipe.train.accumulate == 1 && self.ranks.reduce == Reduce::Exact {
+        if ranks > 1 && !is_begun && recipe.train.accumulate == 1 && self.ranks.reduce == Reduce::Exact {
             let usual = SHARES.is_multiple_of(ranks) && batch.is_multiple_of(SHARES);
             recipe.train.accumulate = if usual { SHARES } else { ranks };
         }

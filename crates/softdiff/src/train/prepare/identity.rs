@@ -95,13 +95,15 @@ fn remove(store: RunStore, file: &FilePath) -> Result<(), PrepareError> {
     }
 }
 
-/// A run that several ranks have begun has more shares of a batch than the recipe says, and goes on with these.
-pub(in crate::train) fn adopt_shares(recipe: &mut Recipe, folder: &RunFolder) {
-    let text = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST).unwrap_or_default();
+/// A run that several ranks have begun may have more shares of a batch than the recipe says, and goes on with these. Gives
+/// whether there is a run.
+pub(in crate::train) fn adopt_shares(recipe: &mut Recipe, folder: &RunFolder) -> bool {
+    let Ok(text) = read_up_to(folder.fs().as_ref(), &folder.config(), LONGEST) else { return false };
     let saved = Recipe::parse_saved(&String::from_utf8_lossy(&text), "config.toml", &[]);
     if let (1, Ok(saved)) = (recipe.train.accumulate, saved) {
         recipe.train.accumulate = saved.train.accumulate;
     }
+    true
 }
 
 /// A path that no recipe describes, in words.
