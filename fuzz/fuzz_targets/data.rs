@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use softdiff::data::{CropOptions, Exif, LoadOptions, OnBad, Source, Split};
+use softdiff::data::{BadLimit, CropOptions, Exif, LoadOptions, OnBad, Source, Split};
 use std::path::Path;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -13,8 +13,17 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
         let (side, count, cap, held_out, seed) = (8, Some(source.len().max(8)), None, 0.1, 0);
-        let options =
-            CropOptions { side, count, cap, held_out, seed, channels: None, exif: Exif::Apply, on_bad: OnBad::Skip };
+        let options = CropOptions {
+            side,
+            count,
+            cap,
+            held_out,
+            seed,
+            channels: None,
+            exif: Exif::Apply,
+            on_bad: OnBad::Skip,
+            on_bad_limit: BadLimit::default(),
+        };
         if let Ok(plan) = source.plan_crops(&options, &|_, _| {}) {
             plan.write(&mut std::io::sink(), &"fuzz".into(), &|_, _| {}).expect("what was planned is written");
         }
