@@ -12,7 +12,7 @@ use std::process::Command;
 use support::{Scratch, text};
 
 /// What pages name and what runs in its place. FID needs a network of 87 MB, so the same images are measured otherwise.
-const SMALLER: [(&str, &str); 17] = [
+const SMALLER: [(&str, &str); 20] = [
     ("--metrics fid --network inception-2015-12-05.safetensors", "--metrics sliced-wasserstein"),
     ("--network inception-2015-12-05.safetensors", "--metrics sliced-wasserstein"),
     ("--metrics fid", "--metrics sliced-wasserstein"),
@@ -30,6 +30,9 @@ const SMALLER: [(&str, &str); 17] = [
     ("--images 64k --samples 96", "--images 8 --samples 2"),
     ("--images 40k --samples 96", "--images 8 --samples 2"),
     ("sample FOLDER", "sample models/cifar10-small"),
+    ("--only 1/8", "--only 1/3"),
+    ("--against DATA", "--against embedded:fashion-mnist"),
+    ("reproduce results --images 2M", "reproduce results --images 8 --samples 2"),
 ];
 
 /// `softdiff` for a page: the program with what makes a verb a matter of a second.
@@ -46,6 +49,7 @@ case "$1 $2" in
 "quickstart "*) exec "$SOFTDIFF" "$@" $small $network $levels --samples 2 ;;
 "train "*) exec "$SOFTDIFF" "$@" $small $network $levels ;;
 "reproduce schedule-oracle") exec "$SOFTDIFF" "$@" --set data.limit=24 ;;
+"reproduce results") exec "$SOFTDIFF" "$@" $network $levels --set data.limit=24 --set train.batch=2 ;;
 "reproduce "*) exec "$SOFTDIFF" "$@" $network --set data.limit=24 --set train.batch=2 ;;
 "restore "*) exec "$SOFTDIFF" "$@" --device cpu ;;
 "report "*) exec "$SOFTDIFF" "$@" --samples 2 ;;
@@ -60,7 +64,20 @@ esac
 
 /// Whether a line is about this program, and can run here.
 fn runs(line: &str) -> bool {
-    let elsewhere = ["cargo ", "pip ", "SOFTDIFF_INCEPTION=", ".ci/", "python", "git "];
+    // Launchers have tests of their own (`--test mpirun`).
+    let elsewhere = [
+        "cargo ",
+        "pip ",
+        "SOFTDIFF_INCEPTION=",
+        ".ci/",
+        "python",
+        "git ",
+        ". ",
+        "mpirun ",
+        "srun ",
+        "[ ",
+        "torchrun ",
+    ];
     // Benchmarks race PyTorch; the studio serves until it is stopped.
     !elsewhere.iter().any(|start| line.starts_with(start))
         && !line.contains("softdiff bench ")
@@ -140,6 +157,7 @@ fn the_commands_of_every_page_run_as_they_stand() {
         // A run that a page takes as given.
         let before = match name.as_str() {
             "README.md" => "softdiff quickstart\n",
+            "docs/distributed.md" => "softdiff train quickstart --out runs/first\n",
             "docs/restoration.md" => {
                 "softdiff train photos --out runs/mine --set data.source=PICTURES --set data.size=16\n"
             }
