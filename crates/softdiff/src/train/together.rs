@@ -39,6 +39,14 @@ pub(super) fn share_state(ranks: &Ranks, mut state: TrainingState) -> Result<Tra
     Ok(state)
 }
 
+/// Updates between two points at which ranks on GPUs ask each other whether to stop: asking waits for the GPUs.
+const ASKED_EVERY: u64 = 8;
+
+/// Whether all ranks ask each other after `done` updates, where nothing else is due.
+pub(super) fn is_asked(ranks: &Ranks, is_gpu: bool, done: u64) -> bool {
+    ranks.others().is_none() || !is_gpu || done.is_multiple_of(ASKED_EVERY)
+}
+
 /// The signal that any rank received: what one is asked, all are.
 pub(super) fn agree_to_stop(ranks: &Ranks, signal: Option<StopSignal>) -> Result<Option<StopSignal>, TrainError> {
     const SIGNALS: [StopSignal; 3] = [StopSignal::Interrupt, StopSignal::HangUp, StopSignal::Terminate];
