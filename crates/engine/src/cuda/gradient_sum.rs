@@ -119,37 +119,18 @@ impl ShareEnd {
             };
             executor.kernel(KernelName::ShareAdd, range.len(), &arguments)
         };
+        let summed = (0..vars.len()).map(|number| GradientAt { address: at(number), half: false }).collect();
+        let whole = add(0..pieces.len())?;
         let exchange = match nccl {
             None => None,
             Some(nccl) => {
-                let (subtrees, size) = (additions.subtrees, ranks.size());
-                let received = device.alloc(if is_exact { 4 * layout.total * subtrees } else { 0 })?;
-                let mut buckets = Vec::new();
-                for (bucket, range) in layout.buckets.iter().zip(&ranges) {
-                    let part = bucket.elements / size;
-                    let arguments = RowsSumArgs {
-                        out: sums.address + 4 * (bucket.begin + ranks.rank() * part) as u64,
-                        rows: received.address + 4 * (subtrees * bucket.begin) as u64,
-                        count: int(size * subtrees),
-                        n: long(part),
-                    };
-                    buckets.push(Sent {
-                        bucket: bucket.clone(),
-                        has_forked: executor.has_forked(bucket.ready),
-                        add: add(range.clone())?,
-                        rows: executor.kernel(KernelName::RowsSum, part.div_ceil(256), &arguments)?,
-                    });
-                }
-                let marks = [CudaEvent::new(&device)?, CudaEvent::new(&device)?];
-                let (done, pitch) = (CudaEvent::new(&device)?, layout.total);
-                let (nccl, reduce, sums) = (nccl.clone(), ranks.reduce, sums.address);
-                Some(Exchange { nccl, reduce, buckets, sums, pitch, subtrees, received, marks, done })
+                let adds = ranges.into_iter().map(add).collect::<Result<Vec<_>>>()?;
+                Some(Exchange::new(executor, nccl, ranks, layout, adds, (sums.address, additions.subtrees))?)
             }
         };
-        let add = add(0..pieces.len())?;
-        let summed = (0..vars.len()).map(|number| GradientAt { address: at(number), half: false }).collect();
         let buffers = vec![sums, uploaded, table];
-        Ok(ShareEnd { device, add, exchange, update: vec![], last: own.end - 1, sums: summed, _buffers: buffers })
+        let (add, last, update) = (whole, own.end - 1, vec![]);
+        Ok(ShareEnd { device, add, exchange, update, last, sums: summed, _buffers: buffers })
     }
 
     /// The sums of the gradients, and of the loss.
@@ -208,6 +189,35 @@ impl ShareEnd {
 }
 
 impl Exchange {
+    /// Of sums at an address, with so many whole subtrees; `adds` are the additions of each bucket.
+    fn new(
+        executor: &CudaExecutor,
+        nccl: &Arc<NcclRank>,
+        ranks: &Ranks,
+        layout: ShareLayout,
+        adds: Vec<Launch>,
+        (sums, subtrees): (Address, usize),
+    ) -> Result<Exchange> {
+        let (device, reduce, pitch) = (executor.device(), ranks.reduce, layout.total);
+        let received = device.alloc(if reduce == Reduce::Exact { 4 * pitch * subtrees } else { 0 })?;
+        let mut buckets = Vec::new();
+        for (bucket, add) in layout.buckets.into_iter().zip(adds) {
+            let part = bucket.elements / ranks.size();
+            let arguments = RowsSumArgs {
+                out: sums + 4 * (bucket.begin + ranks.rank() * part) as u64,
+                rows: received.address + 4 * (subtrees * bucket.begin) as u64,
+                count: int(ranks.size() * subtrees),
+                n: long(part),
+            };
+            let rows = executor.kernel(KernelName::RowsSum, part.div_ceil(256), &arguments)?;
+            buckets.push(Sent { has_forked: executor.has_forked(bucket.ready), bucket, add, rows });
+        }
+        let marks = [CudaEvent::new(device)?, CudaEvent::new(device)?];
+        let (nccl, done) = (nccl.clone(), CudaEvent::new(device)?);
+        Ok(Exchange { nccl, reduce, buckets, sums, pitch, subtrees, received, marks, done })
+    }
+
+    /// Enqueues the addition and the exchange of a bucket.
     fn send(&self, device: &CudaDevice, sent: &Sent) -> Result<()> {
         let stream = self.nccl.stream();
         for (mark, from, is_used) in
@@ -233,14 +243,4 @@ impl Exchange {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_structs_are_as_large_as_the_hosts() {
-        let source = include_str!("kernels/share_sum.cu");
-        for (name, size) in [("SharePiece", size_of::<SharePiece>()), ("Addition", size_of::<Addition>())] {
-            assert!(source.contains(&format!("static_assert(sizeof({name}) == {size},")), "{name}");
-        }
-    }
-}
+mod tests;
