@@ -99,6 +99,7 @@ impl Train {
             let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
             return dry_run(self.recipe()?, device.as_ref(), json);
         }
+        gpus::follow_starter(stop);
         match (self.gpus, Launch::from_env()) {
             (Some(_), Some(launch)) => {
                 let Launch { launcher, size, .. } = launch;

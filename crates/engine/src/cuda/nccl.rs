@@ -14,7 +14,7 @@ pub use rank::NcclRank;
 
 library!(
     /// Functions of `libnccl`.
-    Nccl, sys, "NCCL (libnccl)", "SOFTDIFF_NCCL", &["libnccl.so.2", "libnccl.so"],
+    Nccl, sys, "NCCL (libnccl, for several GPUs)", "SOFTDIFF_NCCL", &["libnccl.so.2", "libnccl.so"],
     "pip install nvidia-nccl-cu13, in an active virtual environment (CUDA 12: nvidia-nccl-cu12), or name the library: SOFTDIFF_NCCL=/path/libnccl.so.2",
     {
         version: ncclGetVersion (*mut c_int);
@@ -98,7 +98,7 @@ impl Nccl {
                 what: what.into(),
                 problem,
                 hint: match status {
-                    INVALID_USAGE => "give every rank a GPU of its own: softdiff doctor --ranks shows who has which",
+                    INVALID_USAGE => "give every rank a GPU of its own, which nvidia-smi lists; under MPI, --device cpu trains without",
                     _ => "NCCL_DEBUG=WARN makes NCCL say more; softdiff doctor --ranks tests it",
                 }
                 .into(),

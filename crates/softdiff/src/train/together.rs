@@ -64,3 +64,19 @@ pub(super) fn require_same_weights(ranks: &Ranks, weights: &Params<f32>) -> Resu
     let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
     Ok(ranks.require_same("the weights, which every rank computes", &bytes)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softdiff_engine::ranks::{Reduce, ThreadRank};
+    use std::sync::Arc;
+
+    #[test]
+    fn ranks_on_gpus_ask_each_other_after_the_same_few_updates_and_others_after_each() {
+        let others = Ranks::new(Arc::new(ThreadRank::all(2).remove(0)), Reduce::Exact);
+        let asked = |ranks: &Ranks, is_gpu| (1..=20).filter(|done| is_asked(ranks, is_gpu, *done)).collect::<Vec<_>>();
+        assert_eq!(asked(&others, true), [8, 16]);
+        assert_eq!(asked(&others, false).len(), 20);
+        assert_eq!(asked(&Ranks::default(), true).len(), 20);
+    }
+}

@@ -1,6 +1,5 @@
 //! `softdiff train` in several processes that `mpirun`, `srun`, `torchrun` or `--gpus` started.
 
-use super::gpus::follow_starter;
 use super::{Terminal, Train, preparing};
 use crate::diagnostics::{Failure, Outcome};
 use clap::ValueEnum;
@@ -30,7 +29,6 @@ impl Train {
             ReduceChoice::Exact => Reduce::Exact,
             ReduceChoice::Fast => Reduce::Fast,
         };
-        follow_starter(stop);
         let device = launch.open_device(self.device.name())?;
         let group = RankGroup::join(launch, &device, reduce, stop)?;
         match self.perform_together(&group, &device, json, stop) {
