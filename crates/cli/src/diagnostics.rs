@@ -37,6 +37,8 @@ enum FailureKind {
     LostRank,
     /// The message says it all: the code of the signal.
     Stopped { code: u8 },
+    /// `error:`, the code of a process that this one started.
+    Started { code: u8 },
 }
 
 impl Failure {
@@ -80,6 +82,11 @@ impl Failure {
         Failure { is_silent: true, ..self }
     }
 
+    /// The same failure with the exit code of a process that was started.
+    pub fn with_code(self, code: u8) -> Self {
+        Failure { kind: FailureKind::Started { code }, ..self }
+    }
+
     /// The remedy, shown on its own `hint:` line.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -107,7 +114,7 @@ impl Failure {
             println!("{facts}");
         }
         match self.kind {
-            FailureKind::Failed | FailureKind::LostRank => eprintln!("error: {problem}"),
+            FailureKind::Failed | FailureKind::LostRank | FailureKind::Started { .. } => eprintln!("error: {problem}"),
             FailureKind::Recipe => coloured_note(&format!("error: {}\n", self.coloured(problem))),
             FailureKind::Stopped { .. } => eprintln!("{problem}"),
         }
@@ -142,12 +149,13 @@ impl Failure {
         }
     }
 
-    fn code(&self) -> u8 {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
         match self.kind {
             FailureKind::Failed => 1,
             FailureKind::Recipe => 2,
             FailureKind::LostRank => 75,
-            FailureKind::Stopped { code } => code,
+            FailureKind::Stopped { code } | FailureKind::Started { code } => code,
         }
     }
 }

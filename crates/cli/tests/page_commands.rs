@@ -78,10 +78,9 @@ fn runs(line: &str) -> bool {
         "[ ",
         "torchrun ",
     ];
-    // Benchmarks race PyTorch; the studio serves until it is stopped.
-    !elsewhere.iter().any(|start| line.starts_with(start))
-        && !line.contains("softdiff bench ")
-        && !line.contains("softdiff studio")
+    // Benchmarks race PyTorch; the studio serves until it is stopped; here are no GPUs.
+    let inside = ["softdiff bench ", "softdiff studio", " --gpus "];
+    !elsewhere.iter().any(|start| line.starts_with(start)) && !inside.iter().any(|words| line.contains(words))
 }
 
 fn copy_folder(from: &Path, to: &Path) {

@@ -30,7 +30,7 @@ pub struct Doctor {
     /// Compare every operation and its gradients: on the CPU with f64, differences and plain sums, on the GPU with the CPU.
     #[arg(long)]
     self_test: bool,
-    /// Under mpirun or srun: show the hosts and the MPI library, and time the sums that training needs.
+    /// Under mpirun, srun or torchrun: show the hosts, the GPUs and the libraries, and time the sums that training needs.
     #[arg(long, conflicts_with = "self_test")]
     ranks: bool,
 }
@@ -38,7 +38,7 @@ pub struct Doctor {
 impl Doctor {
     pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         if self.ranks {
-            return ranks::check(json, stop);
+            return ranks::check(self.device.name(), json, stop);
         }
         let mut facts = json!({ "version": env!("CARGO_PKG_VERSION") });
         if !json {

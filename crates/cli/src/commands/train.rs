@@ -1,6 +1,7 @@
 //! `softdiff train`: a recipe becomes a run, or a run goes on.
 
 mod estimate;
+mod gpus;
 mod together;
 mod watcher;
 
@@ -53,6 +54,9 @@ Example: times drawn one in each part of a batch, and a tenth of the clean loss 
 Example: four processes that share every batch, on CPUs; the weights are those of any other number
   mpirun -n 4 softdiff train quickstart --out runs/together --device cpu
 
+Example: all four GPUs of this machine
+  softdiff train cifar10-blur --out runs/cifar10 --gpus 4
+
 Exit codes: 0 done, 75 stopped by SIGTERM or SIGHUP and 130 by Ctrl-C with a checkpoint saved; 75 also where another rank is lost.";
 
 /// Train a network by a recipe, or continue a run; what is in its folder is never lost.
@@ -76,8 +80,11 @@ pub struct Train {
     tensorboard: Option<Option<PathBuf>>,
     #[command(flatten)]
     device: DeviceFlag,
-    /// Under mpirun or srun: how the gradients of the ranks are added. exact: in a fixed order, so that their number changes no
-    /// bit; fast: by MPI's own sum.
+    /// Train on this many GPUs of this machine, each by a process of its own.
+    #[arg(long, value_name = "N", conflicts_with = "dry_run")]
+    gpus: Option<usize>,
+    /// In several processes: how the gradients of the ranks are added. exact: in a fixed order, so that their number changes no
+    /// bit; fast: by the own sum of MPI or NCCL.
     #[arg(long, value_enum, default_value_t)]
     reduce: ReduceChoice,
     /// Say what would be done; write nothing.
@@ -92,8 +99,16 @@ impl Train {
             let device = Device::choose(self.device.name()).ok().map(|(device, _)| device);
             return dry_run(self.recipe()?, device.as_ref(), json);
         }
-        if let Some(launch) = Launch::from_env() {
-            return self.run_together(launch, json, stop);
+        gpus::follow_starter(stop);
+        match (self.gpus, Launch::from_env()) {
+            (Some(_), Some(launch)) => {
+                let Launch { launcher, size, .. } = launch;
+                let failure = Failure::new(format!("--gpus under {launcher}, which started {size} processes"));
+                return Err(failure.hint("leave --gpus out: each of these processes takes a GPU"));
+            }
+            (Some(count), None) => return gpus::start(count, self.device.name(), stop),
+            (None, Some(launch)) => return self.run_together(launch, json, stop),
+            (None, None) => {}
         }
         let (recipe, device) = (self.recipe()?, self.device.open()?);
         let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file()?);

@@ -239,16 +239,20 @@ arguments! {
     }
 
     // optim.cu
-    GradientAddArgs: 32 { from: Address, to: Address, step: Address, parts: i32 }
-    GradientSquaresArgs: 32 { out: Address, pieces: Address, step: Address, parts: i32 }
-    GradientNormArgs: 104 {
+    GradientSquaresArgs: 16 { out: Address, pieces: Address }
+    GradientNormArgs: 88 {
         state: Address, squares: Address, n: i32, rate: f64, warmup: f64, cooldown: f64, last: f64, beta1: f64,
-        beta2: f64, clip: f64, loss: Address, step: Address, parts: i32,
+        beta2: f64, clip: f64, loss: Address,
     }
-    AdamArgs: 64 {
+    AdamArgs: 48 {
         pieces: Address, state: Address, beta1: f32, beta2: f32, epsilon: f32, emas: i32, decays: [f32; 4],
-        step: Address, parts: i32,
     }
+
+    // share_sum.cu
+    ShareAddArgs: 48 {
+        pieces: Address, additions: Address, stride: i64, lowest: i32, step: Address, first: i32, share: f32,
+    }
+    RowsSumArgs: 32 { out: Address, rows: Address, count: i32, n: i64 }
 
     // record.cu
     RecordStepArgs: 64 {

@@ -193,15 +193,27 @@ impl Cudnn {
         };
         cudnn.follow(device.stream)?;
         if let Some(text) = cache::file(&cudnn.cache_name()).and_then(|path| std::fs::read_to_string(path).ok()) {
-            for line in text.lines() {
-                if let [key, mode, index] = line.split(' ').collect::<Vec<_>>()[..]
-                    && let (Ok(mode), Ok(index)) = (mode.parse(), index.parse())
-                {
-                    cudnn.choices.insert(key.into(), (mode, index));
-                }
-            }
+            cudnn.adopt(&text);
         }
         Ok(cudnn)
+    }
+
+    /// Takes choices as they lie in the cache: a problem, a mode and an index in each line.
+    pub fn adopt(&mut self, lines: &str) {
+        for line in lines.lines() {
+            if let [key, mode, index] = line.split(' ').collect::<Vec<_>>()[..]
+                && let (Ok(mode), Ok(index)) = (mode.parse(), index.parse())
+            {
+                self.choices.insert(key.into(), (mode, index));
+            }
+        }
+    }
+
+    /// The choices of the problems that were planned; also those that are not kept, because no compiler was found.
+    pub fn engines(&self) -> String {
+        let mut lines: Vec<String> = self.plans.keys().map(|key| choice_line(key, self.choices.get(key))).collect();
+        lines.sort();
+        lines.concat()
     }
 
     /// The library's version, such as 91400.
@@ -218,7 +230,7 @@ impl Cudnn {
     pub fn save_choices(&mut self) {
         if self.changed {
             let mut lines: Vec<String> =
-                self.choices.iter().map(|(key, (mode, index))| format!("{key} {mode} {index}\n")).collect();
+                self.choices.iter().map(|(key, choice)| choice_line(key, Some(choice))).collect();
             lines.sort();
             cache::store(&self.cache_name(), |file| file.write_all(lines.concat().as_bytes()));
             self.changed = false;
@@ -352,6 +364,11 @@ impl Cudnn {
         // SAFETY: a finished plan and pack, with addresses inside live buffers; the scale lives in the call's plan.
         check("a convolution", unsafe { (library.execute)(handle, call.plan.plan.raw, call.pack.raw) })
     }
+}
+
+/// A choice as it lies in the cache.
+fn choice_line(key: &str, choice: Option<&(i32, usize)>) -> String {
+    choice.map_or_else(|| format!("{key} none\n"), |(mode, index)| format!("{key} {mode} {index}\n"))
 }
 
 fn failed(what: &str, problem: &str) -> Error {

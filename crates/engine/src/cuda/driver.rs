@@ -34,6 +34,7 @@ library!(
         device_get: cuDeviceGet (*mut c_int, c_int);
         device_name: cuDeviceGetName (*mut c_char, c_int, c_int);
         device_attribute: cuDeviceGetAttribute (*mut c_int, c_int, c_int);
+        device_uuid: cuDeviceGetUuid_v2 (*mut [u8; 16], c_int);
         context_retain: cuDevicePrimaryCtxRetain (*mut Handle, c_int);
         context_set: cuCtxSetCurrent (Handle);
         memory_info: cuMemGetInfo_v2 (*mut usize, *mut usize);
@@ -118,6 +119,7 @@ impl Chip {
 pub struct CudaDevice {
     pub(super) driver: &'static Driver,
     context: Handle,
+    number: c_int,
     pub(super) stream: Handle,
     /// The second stream; used only between a fork and a join.
     pub(super) side: Handle,
@@ -203,6 +205,7 @@ impl CudaDevice {
         Ok(Arc::new(CudaDevice {
             driver,
             context,
+            number: device,
             stream,
             side,
             copies,
@@ -213,6 +216,37 @@ impl CudaDevice {
             driver_version: version,
             starts_early: capability >= EARLY_START && version >= EARLY_START_DRIVER,
         }))
+    }
+
+    /// How many GPUs there are.
+    pub fn count() -> Result<usize> {
+        let driver = Driver::get()?;
+        let mut count = 0;
+        // SAFETY: plain calls, one with a valid out-pointer.
+        unsafe {
+            driver.check("starting CUDA", (driver.init)(0))?;
+            driver.check("counting GPUs", (driver.device_count)(&mut count))?;
+        }
+        Ok(count as usize)
+    }
+
+    /// What distinguishes it from all other GPUs, as `nvidia-smi -L` shows it.
+    pub fn uuid(&self) -> Result<String> {
+        let mut bytes = [0; 16];
+        // SAFETY: a valid out-pointer to 16 bytes.
+        let status = unsafe { (self.driver.device_uuid)(&mut bytes, self.number) };
+        self.driver.check("asking for the GPU's UUID", status)?;
+        Ok(uuid_text(bytes))
+    }
+
+    /// Another stream, which lives as long as the process.
+    pub(super) fn new_stream(&self) -> Result<Handle> {
+        self.enter()?;
+        let mut stream = null_mut();
+        // SAFETY: a valid out-pointer.
+        let status = unsafe { (self.driver.stream_create)(&mut stream, CU_STREAM_NON_BLOCKING as c_uint) };
+        self.driver.check("making a stream", status)?;
+        Ok(stream)
     }
 
     /// Makes the context current on this thread.
@@ -244,5 +278,23 @@ impl CudaDevice {
         self.enter()?;
         // SAFETY: a live stream.
         self.driver.check("waiting for the GPU", unsafe { (self.driver.stream_synchronize)(stream) })
+    }
+}
+
+/// `GPU-8-4-4-4-12` hexadecimal digits.
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    format!("GPU-{}", parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_nvidia_smi_does() {
+        let bytes = std::array::from_fn(|i| 0x10 * (i % 10) as u8 + i as u8);
+        assert_eq!(uuid_text(bytes), "GPU-00112233-4455-6677-8899-0a1b2c3d4e5f");
     }
 }

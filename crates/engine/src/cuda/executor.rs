@@ -4,14 +4,16 @@ use super::arguments::{Arguments, CarryArgs, int};
 use super::compile;
 use super::concat_elision;
 use super::cudnn::{Cudnn, Problem};
-use super::driver::{Address, Buffer, CudaDevice, CudaEvent, CudaGraph};
-use super::images::Shards;
+use super::driver::{Address, Buffer, CudaDevice, CudaEvent, CudaGraph, Launch};
+use super::gradient_sum::ShareEnd;
+use super::images::{BatchShares, Shards};
 use super::kernels::KernelName;
 use super::lower::{Command, Lowering};
+use super::optim::GradientAt;
 use super::params::{DeviceParams, from_bytes, to_bytes};
 use super::select::{CompileTarget, Selected};
 use super::session::{Libraries, Session};
-use super::streams;
+use super::streams::{self, StepCommands};
 use crate::cpu::NodeTime;
 use crate::error::{Error, Result};
 use crate::rng::Draw;
@@ -30,21 +32,30 @@ pub struct CudaExecutor {
     inputs: Vec<Buffer>,
     /// The numbers of the run: step, and part of its batch.
     step: Buffer,
-    /// Parts that a batch has.
-    parts: u64,
+    /// Which parts of a batch are computed here.
+    shares: BatchShares,
     /// Run before the planned steps.
     before: Vec<Command>,
     /// Streams their images from the host, if they do not fit the device.
     shards: Option<Shards>,
     commands: Vec<Command>,
-    /// The commands of each planned step.
-    places: Vec<Range<usize>>,
+    /// Those of each planned step.
+    places: Vec<StepCommands>,
     planned: usize,
-    captured: Option<CudaGraph>,
-    warm: bool,
+    /// What follows the planned steps where a run is one of several shares of a batch.
+    share_end: Option<ShareEnd>,
+    /// A run, and one that completes a batch of several shares.
+    replays: [Replay; 2],
     fork: CudaEvent,
     _constants: Vec<Buffer>,
     _tables: Vec<Buffer>,
+}
+
+/// A sequence of commands that is enqueued again and again.
+#[derive(Default)]
+struct Replay {
+    is_warm: bool,
+    graph: Option<CudaGraph>,
 }
 
 /// Selects kernels, measures the convolutions that have not been measured yet, and plans the memory.
@@ -136,14 +147,14 @@ impl CudaExecutor {
             arena,
             inputs,
             step,
-            parts: 1,
+            shares: BatchShares::WHOLE,
             before: Vec::new(),
             shards: None,
             commands,
             places,
             planned,
-            captured: None,
-            warm: false,
+            share_end: None,
+            replays: Default::default(),
             fork: CudaEvent::new(device)?,
             _constants: constants,
             _tables: tables,
@@ -161,10 +172,20 @@ impl CudaExecutor {
         self.inputs[index].write(0, &to_bytes(values))
     }
 
-    /// Adds commands that run after the plan's, in the same graph.
-    pub(super) fn append(&mut self, commands: Vec<Command>) {
-        self.commands.extend(commands);
-        self.captured = None;
+    /// Adds launches that run after the plan's commands, in the same graph.
+    pub(super) fn append(&mut self, launches: impl IntoIterator<Item = Launch>) {
+        self.commands.extend(launches.into_iter().map(Command::Kernel));
+        self.capture_anew();
+    }
+
+    /// Ends every run as a share of a batch, before what was appended.
+    pub(super) fn end_by(&mut self, end: ShareEnd) {
+        self.share_end = Some(end);
+        self.capture_anew();
+    }
+
+    fn capture_anew(&mut self) {
+        self.replays.iter_mut().for_each(|replay| replay.graph = None);
     }
 
     /// Copies `output` into the input `name` at the end of every run.
@@ -173,15 +194,15 @@ impl CudaExecutor {
         let to = self.input_address(name, n)?;
         let (from, half) = self.output(output)?;
         let kernel = if half { KernelName::CarryBf16 } else { KernelName::CarryF32 };
-        let launch = self.launch(kernel, n.div_ceil(256), &CarryArgs { to, from, n: int(n) })?;
-        self.append(vec![launch]);
+        let launch = self.kernel(kernel, n.div_ceil(256), &CarryArgs { to, from, n: int(n) })?;
+        self.append([launch]);
         Ok(())
     }
 
     /// Begins every run with a command; `shards`, if any, send its images.
-    pub(super) fn begin_with(&mut self, command: Command, shards: Option<Shards>) {
-        (self.before, self.shards) = (vec![command], shards);
-        self.captured = None;
+    pub(super) fn begin_with(&mut self, launch: Launch, shards: Option<Shards>) {
+        (self.before, self.shards) = (vec![Command::Kernel(launch)], shards);
+        self.capture_anew();
     }
 
     /// Keeps memory that commands refer to.
@@ -195,9 +216,8 @@ impl CudaExecutor {
     }
 
     /// A launch of `blocks` blocks of 256 threads.
-    pub(super) fn launch<A: Arguments>(&self, kernel: KernelName, blocks: usize, arguments: &A) -> Result<Command> {
-        let launch = self.session.lock().kernels.launch(kernel, [blocks, 1, 1], [256, 1, 1], arguments)?;
-        Ok(Command::Kernel(launch))
+    pub(super) fn kernel<A: Arguments>(&self, kernel: KernelName, blocks: usize, arguments: &A) -> Result<Launch> {
+        self.session.lock().kernels.launch(kernel, [blocks, 1, 1], [256, 1, 1], arguments)
     }
 
     /// The address of an input with `values` values.
@@ -205,14 +225,14 @@ impl CudaExecutor {
         Ok(self.inputs[self.plan.find_input(name, values)?].address)
     }
 
-    /// From now on runs compute one of so many parts of a batch.
-    pub(super) fn divide(&mut self, parts: u64) {
-        self.parts = parts;
+    /// From now on runs compute one of these parts of a batch.
+    pub(super) fn divide(&mut self, shares: BatchShares) {
+        self.shares = shares;
     }
 
-    /// Parts that a batch has.
-    pub(super) fn parts(&self) -> u64 {
-        self.parts
+    /// Which parts of a batch are computed here.
+    pub(super) fn shares(&self) -> BatchShares {
+        self.shares
     }
 
     /// The address of the run's numbers.
@@ -235,32 +255,68 @@ impl CudaExecutor {
         }
     }
 
+    /// The addresses of gradients that are planned outputs.
+    pub(super) fn gradients(&self, vars: &[Var]) -> Result<Vec<GradientAt>> {
+        vars.iter().map(|&var| self.output(var).map(|(address, half)| GradientAt { address, half })).collect()
+    }
+
+    /// The elements of a planned output, and the commands after which all of them are written.
+    pub(super) fn extent(&self, var: Var) -> (usize, usize) {
+        let root = self.plan.root(var);
+        let steps = self.plan.steps().iter().zip(&self.places);
+        let makers = steps.filter(|(step, _)| step.outputs.iter().any(|&made| self.plan.root(made) == root));
+        let ready = makers.map(|(_, commands)| commands.ready).max().unwrap_or(self.planned);
+        (self.plan.shape(var).numel(), ready.max(1))
+    }
+
+    /// Whether the second stream has begun after so many commands.
+    pub(super) fn has_forked(&self, commands: usize) -> bool {
+        self.commands[..commands].iter().any(|command| matches!(command, Command::Fork))
+    }
+
     /// Enqueues one run; does not wait for it.
     ///
     /// The first run enqueues the commands one by one, which lets the libraries load what they need; the second
-    /// captures them as a graph, and from then on a run is one launch.
+    /// captures them as a graph, and from then on a run is one launch. The run that completes a batch of several shares does
+    /// more, so it is another graph.
     pub fn run(&mut self, draw: impl Into<Draw>) -> Result<()> {
         let Draw { step, part } = draw.into();
         self.session.device.enter()?;
         if let Some(shards) = &mut self.shards {
-            shards.supply(u64::from(step) * self.parts + u64::from(part))?;
+            shards.supply(self.shares.number(step.into(), part.into()))?;
         }
         self.step.set_word(0, step)?;
-        if self.parts > 1 {
+        if self.shares.parts > 1 {
             self.step.set_word(1, part)?;
         }
-        if !self.warm {
-            self.warm = true;
-            return self.enqueue(0..self.commands.len(), false);
+        let completes = self.share_end.as_ref().is_some_and(|end| end.completes(part.into()));
+        let which = usize::from(completes);
+        if !self.replays[which].is_warm {
+            self.replays[which].is_warm = true;
+            return self.enqueue_run(completes);
         }
-        if self.captured.is_none() {
+        if self.replays[which].graph.is_none() {
             let device = self.session.device.clone();
-            self.captured = Some(device.capture(|| self.enqueue(0..self.commands.len(), false))?);
+            self.replays[which].graph = Some(device.capture(|| self.enqueue_run(completes))?);
         }
-        match &self.captured {
+        match &self.replays[which].graph {
             Some(graph) => graph.launch(),
             None => Ok(()),
         }
+    }
+
+    /// Enqueues all commands of a run.
+    fn enqueue_run(&self, completes: bool) -> Result<()> {
+        let Some(end) = &self.share_end else { return self.enqueue(0..self.commands.len(), false) };
+        let mut begin = 0;
+        for (bucket, ready) in end.sends().filter(|_| completes) {
+            self.enqueue(begin..ready, false)?;
+            end.send(bucket)?;
+            begin = ready;
+        }
+        self.enqueue(begin..self.planned, false)?;
+        end.finish(completes)?;
+        self.enqueue(self.planned..self.commands.len(), false)
     }
 
     /// Enqueues commands; one after the other on the first stream if they are to be timed `alone`.
@@ -310,21 +366,27 @@ impl CudaExecutor {
         let device = self.session.device.clone();
         let mut result = Vec::new();
         // As a graph, as in a run: launched one by one, small operations would show the host's overhead.
-        let time = |range: Range<usize>| -> Result<Duration> {
-            if range.is_empty() {
-                return Ok(Duration::ZERO);
-            }
-            let graph = device.capture(|| (0..times).try_for_each(|_| self.enqueue(range.clone(), true)))?;
+        let time = |enqueue: &dyn Fn() -> Result<()>| -> Result<Duration> {
+            let graph = device.capture(|| (0..times).try_for_each(|_| enqueue()))?;
             graph.launch()?;
             let milliseconds = device.time(|| graph.launch())?;
             Ok(Duration::from_secs_f32(milliseconds.max(0.0) * 1e-3 / times as f32))
         };
-        for (planned, place) in self.plan.steps().iter().zip(&self.places) {
-            result.push(self.plan.timed(planned, time(place.clone())?));
+        for (planned, StepCommands { place, .. }) in self.plan.steps().iter().zip(&self.places) {
+            let taken = match place.is_empty() {
+                true => Duration::ZERO,
+                false => time(&|| self.enqueue(place.clone(), true))?,
+            };
+            result.push(self.plan.timed(planned, taken));
         }
         if self.planned < self.commands.len() {
             let (scope, shape) = (String::new(), String::new());
-            let time = time(self.planned..self.commands.len())?;
+            // Other ranks would have to time their exchange at the same time.
+            let end = self.share_end.as_ref().filter(|end| !end.is_exchanged());
+            let time = time(&|| {
+                end.map_or(Ok(()), |end| end.finish(true))?;
+                self.enqueue(self.planned..self.commands.len(), true)
+            })?;
             result.push(NodeTime { operation: "update", scope, shape, flops: 0, bytes: 0, time });
         }
         Ok(result)

@@ -13,6 +13,31 @@ use std::sync::Arc;
 /// Runs whose images one shard holds: the host may be late by as many.
 const RUNS: u64 = 16;
 
+/// The shares of a batch, of which some are computed here: neighbours, whose number divides the first one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchShares {
+    /// All of them.
+    pub parts: u64,
+    /// Those here, and the first of these.
+    pub own: u64,
+    pub first: u64,
+}
+
+impl BatchShares {
+    /// Batches that are computed at once.
+    pub const WHOLE: BatchShares = BatchShares { parts: 1, own: 1, first: 0 };
+
+    /// Which run of all ranks is number `number` of those here.
+    fn run(self, number: u64) -> u64 {
+        number / self.own * self.parts + self.first + number % self.own
+    }
+
+    /// Which run of those here computes a part of a batch.
+    pub fn number(self, step: u64, part: u64) -> u64 {
+        step * self.own + part % self.own
+    }
+}
+
 /// What the host does before it enqueues a run. A shard is named by its half of the memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ShardAction {
@@ -57,6 +82,7 @@ pub(super) struct Shards {
     images: SharedBytes,
     order: Shuffled,
     batch: usize,
+    shares: BatchShares,
     runs: u64,
     next: Option<u64>,
     /// Both shards, on the host and on the device.
@@ -71,7 +97,7 @@ impl Shards {
         device: &Arc<CudaDevice>,
         images: &SharedBytes,
         order: &Shuffled,
-        batch: usize,
+        (batch, shares): (usize, BatchShares),
         runs: u64,
     ) -> Result<Shards> {
         let bytes = 2 * runs as usize * batch * order.image_size;
@@ -80,6 +106,7 @@ impl Shards {
             images: images.clone(),
             order: *order,
             batch,
+            shares,
             runs,
             next: None,
             here: Pinned::new(device, bytes)?,
@@ -89,7 +116,7 @@ impl Shards {
         })
     }
 
-    /// Sends what run number `run`, which is enqueued next, needs.
+    /// Sends what run number `run` of those here, which is enqueued next, needs.
     pub fn supply(&mut self, run: u64) -> Result<()> {
         let CudaDevice { stream, copies, .. } = *self.device;
         for act in acts(run, self.next, self.runs) {
@@ -117,7 +144,7 @@ impl Shards {
         let (bytes, count) = (self.batch * size, (self.images.len() / size.max(1)) as u64);
         let begin = (run % (2 * self.runs)) as usize * bytes;
         for (place, to) in self.here.bytes()[begin..begin + bytes].chunks_exact_mut(size.max(1)).enumerate() {
-            let chosen = self.order.at(run * self.batch as u64 + place as u64, count) as usize;
+            let chosen = self.order.at(self.shares.run(run) * self.batch as u64 + place as u64, count) as usize;
             to.copy_from_slice(&self.images[chosen * size..][..size]);
         }
         self.there.begin_write(&self.here, begin..begin + bytes)
@@ -143,15 +170,15 @@ impl CudaExecutor {
             images: kept.address,
             step: self.step_address(),
             batch: batch as u32,
-            parts: self.parts() as u32,
+            parts: self.shares().parts as u32,
             count: count as u64,
             size: order.image_size as u32,
             seed: order.seed,
             purpose: order.purpose,
             half_bits: bits,
         };
-        let command = self.launch(KernelName::GatherImages, batch, &arguments)?;
-        self.begin_with(command, None);
+        let launch = self.kernel(KernelName::GatherImages, batch, &arguments)?;
+        self.begin_with(launch, None);
         self.hold(kept);
         Ok(())
     }
@@ -164,12 +191,12 @@ impl CudaExecutor {
     /// The same with `runs` runs to a shard.
     pub(super) fn stream_by(&mut self, name: &str, images: &SharedBytes, order: &Shuffled, runs: u64) -> Result<()> {
         let (out, batch) = self.batch_of(name, order)?;
-        let shards = Shards::new(self.device(), images, order, batch, runs)?;
+        let shards = Shards::new(self.device(), images, order, (batch, self.shares()), runs)?;
         let (batches, step, size) = (shards.there.address, self.step_address(), order.image_size as u32);
-        let (batch_size, parts, runs) = (batch as u32, self.parts() as u32, 2 * runs as u32);
+        let (batch_size, parts, runs) = (batch as u32, self.shares().own as u32, 2 * runs as u32);
         let arguments = TakeImagesArgs { out, batches, step, batch: batch_size, parts, runs, size };
-        let command = self.launch(KernelName::TakeImages, batch, &arguments)?;
-        self.begin_with(command, Some(shards));
+        let launch = self.kernel(KernelName::TakeImages, batch, &arguments)?;
+        self.begin_with(launch, Some(shards));
         Ok(())
     }
 
@@ -289,6 +316,17 @@ mod tests {
         }
         model.finish();
         assert_eq!(model.reads, sequence);
+    }
+
+    #[test]
+    fn the_runs_of_a_rank_follow_each_other() {
+        let shares = BatchShares { parts: 8, own: 2, first: 4 };
+        let runs: Vec<u64> = (0..6).map(|number| shares.run(number)).collect();
+        assert_eq!(runs, [4, 5, 12, 13, 20, 21]);
+        for (number, run) in (0..).zip(runs) {
+            assert_eq!(shares.number(run / 8, run % 8), number);
+        }
+        assert!((0..5).all(|run| BatchShares::WHOLE.run(run) == run && BatchShares::WHOLE.number(run, 0) == run));
     }
 
     #[test]

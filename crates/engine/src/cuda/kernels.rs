@@ -150,7 +150,8 @@ kernel_names! {
     RgbConvWeights = "rgb_conv_weights", RgbConvWeightsArgs;
     F16x2Weights = "f16x2_weights", F16x2WeightsArgs;
     ConvF16x2 { eights: usize } = "conv_f16x2_{eights}", ConvF16x2Args;
-    GradientAdd = "gradient_add", GradientAddArgs;
+    ShareAdd = "share_add", ShareAddArgs;
+    RowsSum = "rows_sum", RowsSumArgs;
     GradientSquares = "gradient_squares", GradientSquaresArgs;
     GradientNorm = "gradient_norm", GradientNormArgs;
     Adam = "adam", AdamArgs;

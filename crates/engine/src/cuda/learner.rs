@@ -1,14 +1,18 @@
-//! A training step on a GPU: one graph launch, its results in a ring buffer that the host reads from time to time.
+//! A training step on a GPU: one graph launch, its results in a ring buffer that the host reads from time to time. With other
+//! ranks each reads its own; what all did is put together at points that they share.
 
 use super::arguments::{RecordStepArgs, int};
 use super::driver::Buffer;
 use super::executor::CudaExecutor;
+use super::gradient_sum::ShareEnd;
+use super::images::BatchShares;
 use super::kernels::KernelName;
-use super::optim::{Accumulation, DeviceAdam};
+use super::optim::DeviceAdam;
 use super::params::{DeviceParams, from_bytes};
 use super::session::Session;
 use crate::device::{LearnerSpec, Record, TrainingStep};
 use crate::error::{Error, Result};
+use crate::ranks::{Ranks, from_bytes as values_from, to_bytes as bytes_of};
 use crate::rng::Draw;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
@@ -28,8 +32,11 @@ pub(crate) struct CudaLearner {
     host: Params<f32>,
     ring: Buffer,
     samples: usize,
-    /// Runs that make one update.
+    /// Runs that make one update, and how many of them are done here.
     parts: u64,
+    own: u64,
+    /// Who does the others.
+    ranks: Ranks,
     /// Updates applied, as far as the records were read.
     updates: u64,
     /// Runs whose records were not read yet, by number.
@@ -44,16 +51,11 @@ impl CudaLearner {
         params: DeviceParams,
         spec: LearnerSpec,
     ) -> Result<CudaLearner> {
-        let LearnerSpec { objective, params: host, adam: state, accumulate, .. } = spec;
-        let parts = accumulate.max(1);
-        run.divide(parts);
-        let waits = Accumulation { loss: Some(objective.loss), parts };
-        let config = state.config.clone();
-        let adam = DeviceAdam::accumulate(session, &mut run, config, &host, &params, objective.gradients, waits)?;
-        adam.restore(&state, &host)?;
-        let samples = run.plan().shape(objective.losses).numel();
-        let ring = session.device.alloc((parts * UPDATES) as usize * (HEAD + 2 * samples) * 4)?;
-        let full = |var: Var| match run.output(var)? {
+        let LearnerSpec { objective, params: host, adam: state, accumulate, ranks, .. } = spec;
+        let (parts, config) = (accumulate.max(1), state.config.clone());
+        let own = ranks.own(parts);
+        run.divide(BatchShares { parts, own: own.end - own.start, first: own.start });
+        let full = |run: &CudaExecutor, var: Var| match run.output(var)? {
             (address, false) => Ok(address),
             (_, true) => Err(Error::Device {
                 what: "a loss in 16 bits".into(),
@@ -61,20 +63,38 @@ impl CudaLearner {
                 hint: "cast the loss to full precision in the graph".into(),
             }),
         };
+        let [loss, losses, times] = [objective.loss, objective.losses, objective.times].map(|var| full(&run, var));
+        let (loss, losses, times) = (loss?, losses?, times?);
+        let adam = if parts == 1 {
+            let gradients = run.gradients(objective.gradients)?;
+            let (adam, update) = DeviceAdam::new(session, &run, config, &host, &params, &gradients, Some(loss))?;
+            run.append(update);
+            adam
+        } else {
+            let end = ShareEnd::new(&run, objective.gradients, objective.loss, parts, &ranks)?;
+            let (gradients, loss) = end.sums();
+            let (adam, update) = DeviceAdam::new(session, &run, config, &host, &params, gradients, Some(loss))?;
+            run.end_by(end.then(update));
+            adam
+        };
+        adam.restore(&state, &host)?;
+        let samples = run.plan().shape(objective.losses).numel();
+        let ring = session.device.alloc((parts * UPDATES) as usize * (HEAD + 2 * samples) * 4)?;
         let arguments = RecordStepArgs {
             ring: ring.address,
             step: run.step_address(),
             state: adam.state_address(),
-            loss: full(objective.loss)?,
-            losses: full(objective.losses)?,
-            times: full(objective.times)?,
+            loss,
+            losses,
+            times,
             n: int(samples),
             parts: int(parts as usize),
             updates: int(UPDATES as usize),
         };
-        let launch = run.launch(KernelName::RecordStep, 1, &arguments)?;
-        run.append(vec![launch]);
-        Ok(CudaLearner { run, params, adam, host, ring, samples, parts, updates: state.step, waiting: vec![] })
+        let launch = run.kernel(KernelName::RecordStep, 1, &arguments)?;
+        run.append([launch]);
+        let (own, updates, waiting) = (own.end - own.start, state.step, vec![]);
+        Ok(CudaLearner { run, params, adam, host, ring, samples, parts, own, ranks, updates, waiting })
     }
 }
 
@@ -97,7 +117,7 @@ impl TrainingStep for CudaLearner {
 
     /// Gives records only when the ring buffer is full.
     fn run(&mut self, number: u64) -> Result<Vec<Record>> {
-        let full = self.waiting.len() as u64 >= self.parts * (UPDATES - 1);
+        let full = self.waiting.len() as u64 >= self.own * (UPDATES - 1);
         let records = if full { self.wait()? } else { vec![] };
         // The counter has 32 bits: random numbers repeat after 2^32 updates.
         self.run.run(Draw { step: (number / self.parts) as u32, part: (number % self.parts) as u32 })?;
@@ -116,17 +136,21 @@ impl TrainingStep for CudaLearner {
         let config = self.adam.config();
         let rows = self.parts * UPDATES;
         let row = |number: u64| &ring[(number % rows) as usize * width..][..width];
-        let whole = self.waiting.len() / self.parts as usize * self.parts as usize;
+        let updates = self.waiting.len() / self.own as usize;
+        let done = self.waiting.drain(..updates * self.own as usize);
+        let rows: Vec<f32> = done.flat_map(row).copied().collect();
         let mut records = Vec::new();
-        for runs in self.waiting.drain(..whole).collect::<Vec<_>>().chunks(self.parts as usize) {
-            let last = row(runs[runs.len() - 1]);
+        for update in of_updates(&self.ranks, rows, updates)? {
+            let rows: Vec<&[f32]> = update.chunks_exact(width).collect();
+            // Only the last run of a rank knows what the update did; all ranks did the same.
+            let last = rows[rows.len() - 1];
             let applied = last[2] != 0.0;
-            let pairs = runs.iter().flat_map(|&number| {
-                let (times, losses) = row(number)[HEAD..].split_at(self.samples);
+            let pairs = rows.iter().flat_map(|row| {
+                let (times, losses) = row[HEAD..].split_at(self.samples);
                 times.iter().copied().zip(losses.iter().copied())
             });
             records.push(Record {
-                loss: runs.iter().map(|&number| f64::from(row(number)[0]) / self.parts as f64).sum(),
+                loss: rows.iter().map(|row| f64::from(row[0]) / self.parts as f64).sum(),
                 norm: f64::from(last[1]),
                 rate: config.rate_at(self.updates),
                 applied,
@@ -146,5 +170,39 @@ impl TrainingStep for CudaLearner {
         self.params.download(&mut params)?;
         let adam = self.adam.snapshot(&self.host)?;
         Ok((params, adam))
+    }
+}
+
+/// The rows of all ranks, in their order, for each update; `rows` are this rank's. All ranks ask after the same updates.
+fn of_updates(ranks: &Ranks, rows: Vec<f32>, updates: usize) -> Result<Vec<Vec<f32>>> {
+    let each = rows.len() / updates.max(1);
+    let all = match ranks.others() {
+        Some(others) => values_from(&others.gather(&bytes_of(&rows))?),
+        None => rows,
+    };
+    let of_rank = |rank: usize, update: usize| &all[(rank * updates + update) * each..][..each];
+    Ok((0..updates).map(|update| (0..ranks.size()).flat_map(|rank| of_rank(rank, update)).copied().collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::{Communicator, Reduce, ThreadRank};
+    use std::thread;
+
+    #[test]
+    fn the_samples_of_an_update_are_those_of_all_ranks_in_order() {
+        thread::scope(|scope| {
+            for rank in ThreadRank::all(3) {
+                scope.spawn(move || {
+                    // Two updates of two values each; the hundreds say whose.
+                    let rows: Vec<f32> = (0..4).map(|i| (100 * rank.rank() + i) as f32).collect();
+                    let ranks = Ranks::new(Arc::new(rank), Reduce::Exact);
+                    let found = of_updates(&ranks, rows, 2).unwrap();
+                    assert_eq!(found, [[0.0, 1.0, 100.0, 101.0, 200.0, 201.0], [2.0, 3.0, 102.0, 103.0, 202.0, 203.0]]);
+                });
+            }
+        });
+        assert_eq!(of_updates(&Ranks::default(), vec![1.0, 2.0], 2).unwrap(), [[1.0], [2.0]]);
     }
 }

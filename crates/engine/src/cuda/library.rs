@@ -22,6 +22,9 @@ pub struct SharedLibrary {
     handle: *mut c_void,
     /// The name under which it was found.
     pub name: String,
+    /// What to do where it is too old.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    hint: String,
 }
 
 // SAFETY: the handle is only ever given to `dlsym`, which may be called from any thread.
@@ -44,7 +47,7 @@ impl SharedLibrary {
             // SAFETY: a NUL-terminated name and valid flags.
             let handle = unsafe { dlopen(c_name.as_ptr(), NOW_GLOBAL) };
             if !handle.is_null() {
-                return Ok(SharedLibrary { handle, name: name.into() });
+                return Ok(SharedLibrary { handle, name: name.into(), hint: hint.into() });
             }
             // SAFETY: after a failed `dlopen`, `dlerror` gives null or a NUL-terminated message.
             let message = unsafe {
@@ -76,7 +79,7 @@ impl SharedLibrary {
             let missing = || Error::Device {
                 what: format!("{} has no function {name}", self.name),
                 problem: "the library is too old".into(),
-                hint: "install a newer driver and CUDA 12 or 13".into(),
+                hint: self.hint.clone(),
             };
             let c_name = CString::new(name).map_err(|_| missing())?;
             // SAFETY: a live handle and a NUL-terminated name.
@@ -114,6 +117,7 @@ c_function!(A B C);
 c_function!(A B C D);
 c_function!(A B C D E);
 c_function!(A B C D E F);
+c_function!(A B C D E F G);
 c_function!(A B C D E F G H I J K L M N O P Q S T U);
 c_function!(A B C D E F G H I J K L M N O P Q S T U V W X);
 

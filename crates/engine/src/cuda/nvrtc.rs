@@ -59,6 +59,7 @@ const PROGRAMS: [&str; 12] = [
     concat!(
         include_str!("kernels/reduce.cu"),
         include_str!("kernels/optim.cu"),
+        include_str!("kernels/share_sum.cu"),
         include_str!("kernels/record.cu"),
         include_str!("kernels/products.cu")
     ),

@@ -1,7 +1,7 @@
 //! The optimiser on the device: clipping, Adam, EMAs and the bf16 copies, appended to a step's graph.
 
 use super::arguments::*;
-use super::driver::{Address, Buffer};
+use super::driver::{Address, Buffer, Launch};
 use super::executor::CudaExecutor;
 use super::kernels::KernelName;
 use super::params::DeviceParams;
@@ -13,7 +13,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Elements per block.
-const PIECE: usize = 16_384;
+pub(super) const PIECE: usize = 16_384;
 /// The largest number of EMAs.
 const MOST_EMAS: usize = 4;
 
@@ -53,10 +53,9 @@ struct State {
     root: f32,
     skipped: u32,
     applied: u32,
-    loss: f32,
 }
 
-const _: () = assert!(size_of::<State>() == 40);
+const _: () = assert!(size_of::<State>() == 32);
 
 /// Adam's state on the device.
 pub struct DeviceAdam {
@@ -66,16 +65,15 @@ pub struct DeviceAdam {
     second: DeviceParams,
     /// Averaged parameters, one set per decay.
     pub ema: Vec<DeviceParams>,
-    _buffers: Vec<Buffer>,
+    _buffers: [Buffer; 2],
 }
 
-/// What an update waits for.
+/// A gradient on the device.
 #[derive(Clone, Copy)]
-pub(super) struct Accumulation {
-    /// The mean loss; one that is not finite blocks the update.
-    pub loss: Option<Var>,
-    /// Runs whose gradients make one update.
-    pub parts: u64,
+pub(super) struct GradientAt {
+    pub address: Address,
+    /// Whether it is bf16.
+    pub half: bool,
 }
 
 impl DeviceAdam {
@@ -88,27 +86,22 @@ impl DeviceAdam {
         params: &DeviceParams,
         gradients: &[Var],
     ) -> Result<DeviceAdam> {
-        DeviceAdam::accumulate(
-            session,
-            executor,
-            config,
-            host,
-            params,
-            gradients,
-            Accumulation { loss: None, parts: 1 },
-        )
+        let gradients = executor.gradients(gradients)?;
+        let (adam, update) = DeviceAdam::new(session, executor, config, host, params, &gradients, None)?;
+        executor.append(update);
+        Ok(adam)
     }
 
-    /// As [`DeviceAdam::attach`], where several runs make an update, or a loss must be finite.
-    pub(super) fn accumulate(
+    /// The launches of an update by gradients on the device. A loss that is not finite blocks it.
+    pub(super) fn new(
         session: &Arc<Session>,
-        executor: &mut CudaExecutor,
+        executor: &CudaExecutor,
         config: AdamConfig,
         host: &Params<f32>,
         params: &DeviceParams,
-        gradients: &[Var],
-        Accumulation { loss, parts }: Accumulation,
-    ) -> Result<DeviceAdam> {
+        gradients: &[GradientAt],
+        loss: Option<Address>,
+    ) -> Result<(DeviceAdam, Vec<Launch>)> {
         if config.ema.len() > MOST_EMAS {
             return Err(Error::Device {
                 what: format!("{} EMA decays were given", config.ema.len()),
@@ -122,19 +115,16 @@ impl DeviceAdam {
         let (first, second) = (DeviceParams::wide(session, &zeros)?, DeviceParams::wide(session, &zeros)?);
         let ema: Vec<DeviceParams> =
             config.ema.iter().map(|_| DeviceParams::wide(session, host)).collect::<Result<_>>()?;
-        let sums = if parts > 1 { Some(DeviceParams::wide(session, &zeros)?) } else { None };
-        let summed = sums.as_ref().map(|s| s.addresses());
         let (values, copies) = (params.addresses(), params.copy_addresses());
         let (firsts, seconds) = (first.addresses(), second.addresses());
         let averages: Vec<_> = ema.iter().map(|e| e.addresses()).collect();
         let trainable = params.specs().iter().enumerate().filter(|(_, spec)| spec.trainable);
-        let (mut pieces, mut fresh) = (Vec::new(), Vec::new());
-        for ((index, spec), &gradient) in trainable.zip(gradients) {
-            let (gradient, half) = executor.output(gradient)?;
+        let mut pieces = Vec::new();
+        for ((index, spec), &GradientAt { address: gradient, half }) in trainable.zip(gradients) {
             let n = spec.shape.numel();
             for begin in (0..n).step_by(PIECE) {
                 let (wide, narrow) = (4 * begin as u64, 2 * begin as u64);
-                let mut piece = Piece {
+                pieces.push(Piece {
                     value: values[index] + wide,
                     first: firsts[index] + wide,
                     second: seconds[index] + wide,
@@ -143,29 +133,17 @@ impl DeviceAdam {
                     ema: std::array::from_fn(|e| averages.get(e).map_or(0, |a| a[index] + wide)),
                     count: int(PIECE.min(n - begin)),
                     half: half.into(),
-                };
-                if let Some(summed) = &summed {
-                    fresh.push(piece);
-                    (piece.gradient, piece.half) = (summed[index] + wide, 0);
-                }
-                pieces.push(piece);
+                });
             }
         }
         let count = pieces.len();
-        let upload = |pieces: &[Piece]| device.upload(&pieces.iter().flat_map(Piece::bytes).collect::<Vec<_>>());
-        let (pieces, fresh) = (upload(&pieces)?, upload(&fresh)?);
+        let pieces = device.upload(&pieces.iter().flat_map(Piece::bytes).collect::<Vec<_>>())?;
         let squares = device.alloc(4 * count)?;
         let state = device.alloc(size_of::<State>())?;
-        let loss = loss.map_or(Ok(0), |loss| executor.output(loss).map(|(address, _)| address))?;
-        let (step, parts) = (executor.step_address(), int(parts.max(1) as usize));
         let (state_at, pieces_at, squares_at) = (state.address, pieces.address, squares.address);
-        let mut commands = Vec::new();
-        if parts > 1 {
-            let arguments = GradientAddArgs { from: fresh.address, to: pieces_at, step, parts };
-            commands.push(executor.launch(KernelName::GradientAdd, count, &arguments)?);
-        }
-        let arguments = GradientSquaresArgs { out: squares_at, pieces: pieces_at, step, parts };
-        commands.push(executor.launch(KernelName::GradientSquares, count, &arguments)?);
+        let mut update = Vec::new();
+        let arguments = GradientSquaresArgs { out: squares_at, pieces: pieces_at };
+        update.push(executor.kernel(KernelName::GradientSquares, count, &arguments)?);
         let arguments = GradientNormArgs {
             state: state_at,
             squares: squares_at,
@@ -177,11 +155,9 @@ impl DeviceAdam {
             beta1: config.beta1,
             beta2: config.beta2,
             clip: config.clip.unwrap_or(0.0),
-            loss,
-            step,
-            parts,
+            loss: loss.unwrap_or(0),
         };
-        commands.push(executor.launch(KernelName::GradientNorm, 1, &arguments)?);
+        update.push(executor.kernel(KernelName::GradientNorm, 1, &arguments)?);
         let arguments = AdamArgs {
             pieces: pieces_at,
             state: state_at,
@@ -190,14 +166,10 @@ impl DeviceAdam {
             epsilon: config.epsilon as f32,
             emas: int(config.ema.len()),
             decays: std::array::from_fn(|i| config.ema.get(i).copied().unwrap_or(0.0) as f32),
-            step,
-            parts,
         };
-        commands.push(executor.launch(KernelName::Adam, count, &arguments)?);
-        executor.append(commands);
-        let mut buffers = vec![pieces, fresh, squares];
-        buffers.extend(sums.map(DeviceParams::into_values));
-        Ok(DeviceAdam { config, state, first, second, ema, _buffers: buffers })
+        update.push(executor.kernel(KernelName::Adam, count, &arguments)?);
+        let adam = DeviceAdam { config, state, first, second, ema, _buffers: [pieces, squares] };
+        Ok((adam, update))
     }
 
     pub(super) fn config(&self) -> &AdamConfig {
@@ -238,7 +210,6 @@ impl DeviceAdam {
             root: float(offset_of!(State, root)),
             skipped: u32::from_le_bytes(word(offset_of!(State, skipped))),
             applied: u32::from_le_bytes(word(offset_of!(State, applied))),
-            loss: float(offset_of!(State, loss)),
         })
     }
 

@@ -25,14 +25,9 @@ impl DeviceParams {
         DeviceParams::stored(session, params, true)
     }
 
-    /// Values of the parameters' shapes that no convolution reads: moments, averages, sums.
+    /// Values of the parameters' shapes that no convolution reads: moments and averages.
     pub(super) fn wide(session: &Arc<Session>, params: &Params<f32>) -> Result<DeviceParams> {
         DeviceParams::stored(session, params, false)
-    }
-
-    /// Only the memory.
-    pub(super) fn into_values(self) -> Buffer {
-        self.values
     }
 
     fn stored(session: &Arc<Session>, params: &Params<f32>, copies: bool) -> Result<DeviceParams> {

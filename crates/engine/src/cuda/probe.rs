@@ -1,7 +1,7 @@
 //! Which of NVIDIA's libraries can be loaded, and what to do about the others.
 
 use super::library::SharedLibrary;
-use super::{cublas, cudnn, driver, nvrtc};
+use super::{cublas, cudnn, driver, nccl, nvrtc};
 use crate::error::{Error, Result};
 
 /// The outcome of loading a library.
@@ -22,6 +22,7 @@ pub fn probe() -> Vec<LibraryProbe> {
         ("cuBLAS", cublas::CublasFunctions::get().map(|t| name(&t.library))),
         ("cuBLASLt", cudnn::cublaslt().map(|library| name(&library))),
         ("cuDNN", cudnn::CudnnFunctions::get().map(|t| name(&t.library))),
+        ("NCCL", nccl::Nccl::recent().map(|t| name(&t.library))),
     ];
     let split = |error: Error| match error {
         Error::Device { what, problem, hint } => (format!("{what}: {problem}"), hint),

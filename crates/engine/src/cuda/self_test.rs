@@ -7,7 +7,9 @@ mod conv_f16x2;
 mod exact;
 mod learning;
 mod rgb_conv;
+mod shares;
 
+use super::images::BatchShares;
 use super::{CudaExecutor, DeviceParams, Session};
 use crate::comparison::CaseGraph;
 pub(crate) use crate::comparison::{Check, random, relative};
@@ -47,7 +49,7 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
     let name = |on_chip| format!("attention and its gradients, {on_chip} of {cases} on the chip");
     checks.push(counted(attention::difference(session), &name, 1e-2));
     type Test = fn(&Arc<Session>) -> Result<f64>;
-    let exact: [(&str, Precision, f64, Test); 9] = [
+    let exact: [(&str, Precision, f64, Test); 11] = [
         ("noise and dropout masks are bit-identical", Precision::F32, 0.0, noise_difference),
         ("convolutions with ReLU", Precision::F32, 1e-5, |session| conv_f16x2::difference(session, Precision::F32)),
         ("convolutions in pairs of f16 are as accurate as f32", Precision::F16x2, 2e-6, |session| {
@@ -59,6 +61,8 @@ pub fn self_test(session: &Arc<Session>) -> Vec<Check> {
         ("training gives the same bits again, and when resumed", Precision::Bf16, 0.0, learning::same_bits),
         ("halves of a batch make the update of the whole", Precision::Bf16, 1e-2, learning::parts_make_a_whole),
         ("a loss that is not finite touches no weight", Precision::Bf16, 0.0, learning::nonfinite_is_skipped),
+        ("sums over shares of a batch are the CPU's, bit for bit", Precision::F32, 0.0, shares::order_difference),
+        (shares::nccl_name(), Precision::Bf16, 0.0, shares::nccl_difference),
     ];
     checks.extend(
         exact.into_iter().map(|(name, precision, limit, test)| Check::new(name, precision, limit, test(session))),
@@ -104,7 +108,7 @@ fn noise_difference(session: &Arc<Session>) -> Result<f64> {
     let mut host = cpu::CpuExecutor::<f32>::new(Plan::new(&g, &outputs)?);
     let on_device = DeviceParams::new(session, &params)?;
     let mut device = CudaExecutor::new(session, &g, &outputs, &on_device, Precision::F32, 123_456_789_012)?;
-    device.divide(4);
+    device.divide(BatchShares { parts: 4, own: 4, first: 0 });
     let mut different = 0;
     for part in 0..4 {
         let draw = Draw { step: 77, part };

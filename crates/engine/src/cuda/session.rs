@@ -51,6 +51,16 @@ impl Session {
         names.into_iter().flatten().map(|library| library.name.as_str()).collect()
     }
 
+    /// The engines of the convolutions that were planned so far, one in a line.
+    pub(crate) fn engines(&self) -> String {
+        self.lock().cudnn.engines()
+    }
+
+    /// From now on convolutions have these engines, as another process has listed them.
+    pub(crate) fn adopt_engines(&self, engines: &str) {
+        self.lock().cudnn.adopt(engines);
+    }
+
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Libraries> {
         // Nothing here is left inconsistent by a panic elsewhere.
         self.libraries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -138,8 +138,14 @@ impl SecondStream {
 /// Steps and where their commands are.
 type Places = Vec<(usize, Range<usize>)>;
 
+/// Where the commands of a step are, and after how many commands, outside of a fork, its outputs are written.
+pub(super) struct StepCommands {
+    pub place: Range<usize>,
+    pub ready: usize,
+}
+
 /// Lowers every step, with forks and joins; returns where the commands of each are.
-pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
+pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<StepCommands>> {
     let (plan, graph) = (lowering.plan, lowering.graph);
     let steps = plan.steps();
     let mut places = Places::new();
@@ -148,6 +154,8 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
     // Sums of norms' gradients that no step reads.
     let mut sums = Vec::new();
     let read: HashSet<usize> = steps.iter().flat_map(|step| &step.inputs).map(|&v| plan.root(v)).collect();
+    // Until it is known, a step is ready at the end.
+    let (mut ready, mut first_of_run, mut settled) = (vec![usize::MAX; steps.len()], Vec::new(), 0);
     let mut index = 0;
     while index < steps.len() {
         let run = &steps[index..index + batchable_steps(plan, index)];
@@ -171,6 +179,7 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
         let mut later = std::mem::take(&mut lowering.later);
         let sums_of = |&v: &Var| sums_of_norm(&step.op, &step.inputs, graph, v);
         let ends: Vec<Var> = step.outputs.iter().copied().filter(sums_of).collect();
+        let sums_before = sums.len();
         if ends.iter().all(|&v| plan.outputs().contains(&v) && !read.contains(&plan.root(v))) {
             sums.append(&mut later);
         }
@@ -192,6 +201,13 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
         for var in written.filter(|var| step.second_stream || ends_on_second_stream && ends.contains(var)) {
             made_by.insert(plan.root(*var), index);
         }
+        let sent = places[settled..].iter().map(|place| place.0);
+        sent.filter(|step| *step < steps.len()).for_each(|step| ready[step] = lowering.commands.len());
+        settled = places.len();
+        if sums.len() > sums_before {
+            ready[index] = usize::MAX;
+        }
+        first_of_run.extend(run.iter().map(|_| index));
         index += run.len();
     }
     if !sums.is_empty() {
@@ -199,14 +215,16 @@ pub(super) fn lower_all(lowering: &mut Lowering) -> Result<Vec<Range<usize>>> {
         places.extend(second_stream.send(lowering, index, sums)?);
     }
     places.extend(second_stream.join(lowering, index)?);
-    let mut ranges = vec![0..0; steps.len()];
+    let end = lowering.commands.len();
+    let ready = first_of_run.into_iter().map(|first| ready[first].min(end));
+    let mut made: Vec<_> = ready.map(|ready| StepCommands { place: 0..0, ready }).collect();
     for (step, range) in places {
-        match ranges.get_mut(step) {
+        match made.get_mut(step).map(|step| &mut step.place) {
             Some(place) if place.start == place.end => *place = range,
             _ => {}
         }
     }
-    Ok(ranges)
+    Ok(made)
 }
 
 #[cfg(test)]

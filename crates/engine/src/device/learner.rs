@@ -2,13 +2,14 @@
 
 use super::Device;
 use super::cpu_learner::CpuLearner;
-use crate::cuda::{CudaExecutor, CudaLearner, DeviceParams};
+use crate::cuda::{CudaExecutor, CudaLearner, DeviceParams, Session};
 use crate::error::{Error, Result};
 use crate::optim::Adam;
 use crate::ranks::Ranks;
 use crate::shared_bytes::SharedBytes;
 use crate::shuffle::Shuffled;
 use crate::{Graph, Params, Plan, Precision, Var};
+use std::collections::HashSet;
 
 /// What is learnt from in a graph.
 #[derive(Clone, Copy)]
@@ -89,22 +90,53 @@ pub(crate) trait TrainingStep: Send {
     fn state(&self) -> Result<(Params<f32>, Adam<f32>)>;
 }
 
+/// Makes an executor with the engines for convolutions that rank 0 chose: others would round otherwise. The others wait until rank
+/// 0 has measured them.
+fn with_engines_of_first(
+    session: &Session,
+    ranks: &Ranks,
+    make: impl FnOnce() -> Result<CudaExecutor>,
+) -> Result<CudaExecutor> {
+    if ranks.others().is_none() {
+        return make();
+    }
+    if ranks.is_first() {
+        let run = make()?;
+        ranks.broadcast(session.engines().into_bytes())?;
+        return Ok(run);
+    }
+    let engines = String::from_utf8_lossy(&ranks.broadcast(vec![])?).into_owned();
+    session.adopt_engines(&engines);
+    let run = make()?;
+    let known: HashSet<&str> = engines.lines().collect();
+    match session.engines().lines().find(|engine| !known.contains(engine)) {
+        None => Ok(run),
+        Some(engine) => Err(Error::Device {
+            what: format!("rank {} cannot use the engines for convolutions that rank 0 chose", ranks.rank()),
+            problem: format!("it has {engine}"),
+            hint: "use the same kind of GPU and the same cuDNN on all ranks".into(),
+        }),
+    }
+}
+
 impl Learner {
     /// Prepares a training step on `device`.
     pub fn new(device: &Device, spec: LearnerSpec) -> Result<Learner> {
         let step: Box<dyn TrainingStep> = match device {
             Device::Cpu => Box::new(CpuLearner::new(spec)?),
-            Device::Cuda(_) if spec.ranks.size() > 1 => {
+            Device::Cuda(_) if spec.ranks.size() > 1 && spec.ranks.gpu().is_none() => {
                 return Err(Error::Device {
                     what: "several ranks on GPUs".into(),
-                    problem: "several processes can train together on CPUs only".into(),
-                    hint: "give --device cpu, or start one process".into(),
+                    problem: "nothing carries their gradients".into(),
+                    hint: "join the GPUs by NCCL: Ranks::with_gpus".into(),
                 });
             }
             Device::Cuda(session) => {
                 let params = DeviceParams::new(session, &spec.params)?;
                 let outputs = spec.outputs();
-                let run = CudaExecutor::new(session, spec.graph, &outputs, &params, spec.precision, spec.seed)?;
+                let run = with_engines_of_first(session, &spec.ranks, || {
+                    CudaExecutor::new(session, spec.graph, &outputs, &params, spec.precision, spec.seed)
+                })?;
                 Box::new(CudaLearner::new(session, run, params, spec)?)
             }
         };

@@ -8,7 +8,7 @@ pub use executor::Executor;
 pub(crate) use learner::TrainingStep;
 pub use learner::{Learner, LearnerSpec, LossOutputs, Record};
 
-use crate::cuda::{self, Session};
+use crate::cuda::{self, CudaDevice, Session};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +26,19 @@ impl Device {
     /// `auto` (the first GPU, else the CPU), `cpu`, `cuda` or `cuda:N`.
     pub fn open(choice: &str) -> Result<Device> {
         Device::choose(choice).map(|(device, _)| device)
+    }
+
+    /// The device of the process that is number `local` of those on this machine: as [`Device::open`], but `auto` and `cuda` mean the
+    /// GPU of that number. Where it sees only one, a launcher gave it that one.
+    pub fn open_local(choice: &str, local: usize) -> Result<Device> {
+        match (choice, CudaDevice::count()) {
+            ("auto" | "cuda", Ok(count)) => match (choice, local_gpu(local, count)) {
+                // As for a process alone, a GPU that cannot be used is passed over; the ranks compare what they have.
+                ("auto", 0) => Device::open(choice),
+                (_, number) => Device::named(&format!("cuda:{number}")),
+            },
+            _ => Device::open(choice),
+        }
     }
 
     /// As [`Device::open`]; where `auto` passes over a GPU that is there but cannot be used, with the reason.
@@ -61,6 +74,11 @@ impl Device {
     }
 }
 
+/// The number of a process's GPU.
+fn local_gpu(local: usize, count: usize) -> usize {
+    if count == 1 { 0 } else { local }
+}
+
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -73,6 +91,11 @@ impl fmt::Display for Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_process_of_a_machine_has_its_own_gpu_or_the_only_one_it_sees() {
+        assert_eq!([(0, 8), (3, 8), (3, 1), (0, 1)].map(|(local, count)| local_gpu(local, count)), [0, 3, 0, 0]);
+    }
 
     #[test]
     fn a_device_is_chosen_by_name_and_a_wrong_name_is_an_error() {

@@ -3,14 +3,17 @@
 //! A batch has a fixed number of equal shares, whoever computes them. With [`Reduce::Exact`] their gradients are added in the
 //! order of a fixed tree ([`tree`]), so that the number of ranks changes no bit.
 
+mod additions;
 mod mpi;
 mod threads;
 mod tree;
 
+pub(crate) use additions::{Addition, Additions};
 pub use mpi::{MpiFamily, MpiRank};
 pub use threads::ThreadRank;
 pub(crate) use tree::ShareSum;
 
+use crate::cuda::NcclRank;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
@@ -48,6 +51,8 @@ pub enum Reduce {
 #[derive(Clone, Default)]
 pub struct Ranks {
     communicator: Option<Arc<dyn Communicator>>,
+    /// What carries the gradients, where every rank has a GPU.
+    gpu: Option<Arc<NcclRank>>,
     /// How their gradients are added.
     pub reduce: Reduce,
 }
@@ -55,7 +60,17 @@ pub struct Ranks {
 impl Ranks {
     /// This rank among others.
     pub fn new(communicator: Arc<dyn Communicator>, reduce: Reduce) -> Ranks {
-        Ranks { communicator: Some(communicator), reduce }
+        Ranks { communicator: Some(communicator), gpu: None, reduce }
+    }
+
+    /// The same where every rank has a GPU, between which NCCL carries the gradients.
+    pub fn with_gpus(communicator: Arc<dyn Communicator>, gpu: Arc<NcclRank>, reduce: Reduce) -> Ranks {
+        Ranks { communicator: Some(communicator), gpu: Some(gpu), reduce }
+    }
+
+    /// What carries the gradients, where every rank has a GPU.
+    pub(crate) fn gpu(&self) -> Option<&Arc<NcclRank>> {
+        self.gpu.as_ref()
     }
 
     /// Which rank this is.

@@ -70,7 +70,7 @@ impl ShareSum {
 }
 
 /// Adds neighbours until one is left.
-fn up(mut sums: Vec<Vec<f32>>) -> Vec<f32> {
+pub(super) fn up(mut sums: Vec<Vec<f32>>) -> Vec<f32> {
     while sums.len() > 1 {
         let mut next = Vec::with_capacity(sums.len().div_ceil(2));
         let mut pairs = sums.into_iter();

@@ -3,8 +3,9 @@
 use super::watch::RankWatch;
 use super::{Launch, Launcher};
 use crate::run::{StopRequest, build};
+use softdiff_engine::cuda::{NcclId, NcclRank};
 use softdiff_engine::ranks::{Communicator, MpiRank, Ranks, Reduce};
-use softdiff_engine::{Hint, cpu};
+use softdiff_engine::{Device, Hint, cpu};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +18,9 @@ const VERDICT: Duration = Duration::from_secs(12);
 /// Why several processes cannot train together.
 #[derive(Debug, thiserror::Error)]
 pub enum RankError {
-    /// Only `torchrun`'s variables are set.
+    /// Only `torchrun`'s variables are set, and the processes are on CPUs.
     #[error(
-        "{launcher} started {size} processes, but their messages are carried by MPI, which {launcher} does not start"
+        "{launcher} started {size} processes on CPUs, between which MPI carries messages, and {launcher} starts no MPI"
     )]
     NoTransport {
         /// Who started them.
@@ -27,6 +28,9 @@ pub enum RankError {
         /// How many.
         size: usize,
     },
+    /// `torchrun`'s variables do not say where rank 0 is.
+    #[error("MASTER_ADDR and MASTER_PORT do not say where rank 0 is")]
+    NoMeetingPlace,
     /// Another MPI than the launcher's.
     #[error("{launcher} started {size} processes, of which {library} sees {seen}")]
     OtherLibrary {
@@ -42,7 +46,7 @@ pub enum RankError {
     /// A rank is lost.
     #[error("{0}")]
     Lost(String),
-    /// MPI, or the connections between the hosts.
+    /// MPI, NCCL, a device, or the connections between the hosts.
     #[error(transparent)]
     Engine(#[from] softdiff_engine::Error),
 }
@@ -51,9 +55,10 @@ impl Hint for RankError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             RankError::NoTransport { size, .. } => format!(
-                "start it by MPI: mpirun -n {size} softdiff train ...; for one process alone unset RANK and WORLD_SIZE"
+                "start it by MPI: mpirun -n {size} softdiff train ..., or give each process a GPU; for one process alone unset RANK and WORLD_SIZE"
             )
             .into(),
+            RankError::NoMeetingPlace => "set them as torchrun does: MASTER_ADDR=HOST MASTER_PORT=29500".into(),
             RankError::OtherLibrary { .. } => {
                 "name the launcher's library: SOFTDIFF_MPI=/path/libmpi.so; under srun, also try --mpi=pmix or --mpi=pmi2"
                     .into()
@@ -64,21 +69,45 @@ impl Hint for RankError {
     }
 }
 
+/// An error where the ranks would compute something else, or round otherwise.
+fn require_alike(ranks: &Ranks, device: &Device) -> Result<(), RankError> {
+    let reduced = match ranks.reduce {
+        Reduce::Exact => "exact",
+        Reduce::Fast => "fast",
+    };
+    let (computed_on, what) = match device {
+        Device::Cpu => (format!("{:?}", cpu::isa()), "the program, its device, its instruction set or --reduce"),
+        Device::Cuda(session) => {
+            let (cudnn, cublas) = session.versions();
+            let gpu = format!("{} cuDNN {cudnn} cuBLAS {cublas}", session.device.name);
+            (gpu, "the program, its device, cuDNN, cuBLAS or --reduce")
+        }
+    };
+    let program = format!("{} {computed_on} {reduced}", build());
+    Ok(ranks.require_same(what, program.as_bytes())?)
+}
+
 /// This process among the ranks of a run.
 pub struct RankGroup {
     communicator: Arc<dyn Communicator>,
+    gpu: Option<Arc<NcclRank>>,
     watch: RankWatch,
     /// What training needs of it.
     pub ranks: Ranks,
 }
 
 impl RankGroup {
-    /// Joins the processes that were started with this one. From then on a lost rank ends the process, with the words and the
-    /// exit code of `stop`.
-    pub fn join(launch: Launch, reduce: Reduce, stop: &StopRequest) -> Result<RankGroup, RankError> {
-        let Launch { launcher, size, .. } = launch;
+    /// Joins the processes that were started with this one, each with its device: by MPI, or by NCCL alone where the launcher
+    /// starts no MPI. From then on a lost rank ends the process, with the words and the exit code of `stop`.
+    pub fn join(launch: Launch, device: &Device, reduce: Reduce, stop: &StopRequest) -> Result<RankGroup, RankError> {
+        let Launch { launcher, rank, size, .. } = launch;
         if launcher == Launcher::Torchrun {
-            return Err(RankError::NoTransport { launcher, size });
+            let Device::Cuda(session) = device else { return Err(RankError::NoTransport { launcher, size }) };
+            let gpu = Arc::new(NcclRank::join(session, NcclId::new()?, rank, size)?);
+            let ranks = Ranks::with_gpus(gpu.clone(), gpu.clone(), reduce);
+            let watch = RankWatch::begin(&ranks, stop)?;
+            require_alike(&ranks, device)?;
+            return Ok(RankGroup { communicator: gpu.clone(), gpu: Some(gpu), watch, ranks });
         }
         let communicator: Arc<dyn Communicator> = Arc::new(MpiRank::join(launch.family())?);
         if communicator.size() != size {
@@ -86,15 +115,18 @@ impl RankGroup {
             return Err(RankError::OtherLibrary { launcher, size, library, seen });
         }
         let ranks = Ranks::new(communicator.clone(), reduce);
+        // Before the GPUs are joined, which a rank that is lost would keep waiting.
         let watch = RankWatch::begin(&ranks, stop)?;
-        let reduced = match reduce {
-            Reduce::Exact => "exact",
-            Reduce::Fast => "fast",
-        };
-        // Other instructions round otherwise.
-        let program = format!("{} {:?} {reduced}", build(), cpu::isa());
-        ranks.require_same("the program, its instruction set or --reduce", program.as_bytes())?;
-        Ok(RankGroup { communicator, watch, ranks })
+        require_alike(&ranks, device)?;
+        let Device::Cuda(session) = device else { return Ok(RankGroup { communicator, gpu: None, watch, ranks }) };
+        let own = if ranks.is_first() { NcclId::new()?.bytes().to_vec() } else { vec![] };
+        let bytes = ranks.broadcast(own)?.try_into().map_err(|_| {
+            let problem = "sent no identifier of NCCL".into();
+            softdiff_engine::Error::Rank { rank: Some(0), problem }
+        })?;
+        let gpu = Arc::new(NcclRank::join(session, NcclId::from_bytes(bytes), ranks.rank(), size)?);
+        let ranks = Ranks::with_gpus(communicator.clone(), gpu.clone(), reduce);
+        Ok(RankGroup { communicator, gpu: Some(gpu), watch, ranks })
     }
 
     /// The host of each rank.
@@ -107,10 +139,18 @@ impl RankGroup {
         self.communicator.library()
     }
 
+    /// What carries the gradients between GPUs.
+    pub fn gpu(&self) -> Option<&NcclRank> {
+        self.gpu.as_deref()
+    }
+
     /// Waits for all ranks and leaves them in order.
     pub fn finish(self) {
         if self.ranks.largest(0).is_ok() {
             self.watch.leave(None);
+            if let Some(gpu) = &self.gpu {
+                gpu.finish();
+            }
             self.communicator.finish();
         }
     }
@@ -122,5 +162,7 @@ impl RankGroup {
             std::thread::sleep(VERDICT);
         }
         self.watch.leave(Some(problem));
+        // Freeing a GPU's memory waits for its work, which may wait for the others for ever. The end of the process frees it.
+        std::mem::forget((self.communicator, self.gpu, self.ranks));
     }
 }

@@ -1,4 +1,4 @@
-//! Several processes that train together, as `mpirun` or `srun` starts them: who started them, what carries their messages, and
+//! Several processes that train together, as `mpirun`, `srun` or `torchrun` starts them: who started them, what carries their messages, and
 //! how all learn that one of them is lost.
 
 mod group;
@@ -6,4 +6,4 @@ mod launcher;
 mod watch;
 
 pub use group::{RankError, RankGroup, SHARES};
-pub use launcher::{Launch, Launcher};
+pub use launcher::{Launch, Launcher, STARTED_BY};

@@ -71,7 +71,8 @@ pub struct RunSpec<'a> {
     pub best_by: Option<String>,
     /// Images from fixed noise now and then.
     pub preview: Option<Preview>,
-    /// The processes that train together, each a part of every batch.
+    /// The processes that train together, each a part of every batch. All have the same specification, also of what only rank 0
+    /// writes: they meet where it is due.
     pub ranks: Ranks,
 }
 

@@ -39,6 +39,14 @@ pub(super) fn share_state(ranks: &Ranks, mut state: TrainingState) -> Result<Tra
     Ok(state)
 }
 
+/// Updates between two points at which ranks on GPUs ask each other whether to stop: asking waits for the GPUs.
+const ASKED_EVERY: u64 = 8;
+
+/// Whether all ranks ask each other after `done` updates, where nothing else is due.
+pub(super) fn is_asked(ranks: &Ranks, is_gpu: bool, done: u64) -> bool {
+    ranks.others().is_none() || !is_gpu || done.is_multiple_of(ASKED_EVERY)
+}
+
 /// The signal that any rank received: what one is asked, all are.
 pub(super) fn agree_to_stop(ranks: &Ranks, signal: Option<StopSignal>) -> Result<Option<StopSignal>, TrainError> {
     const SIGNALS: [StopSignal; 3] = [StopSignal::Interrupt, StopSignal::HangUp, StopSignal::Terminate];
@@ -55,4 +63,20 @@ pub(super) fn require_same_weights(ranks: &Ranks, weights: &Params<f32>) -> Resu
     let values = (0..weights.specs().len()).flat_map(|index| weights.value(index));
     let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
     Ok(ranks.require_same("the weights, which every rank computes", &bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softdiff_engine::ranks::{Reduce, ThreadRank};
+    use std::sync::Arc;
+
+    #[test]
+    fn ranks_on_gpus_ask_each_other_after_the_same_few_updates_and_others_after_each() {
+        let others = Ranks::new(Arc::new(ThreadRank::all(2).remove(0)), Reduce::Exact);
+        let asked = |ranks: &Ranks, is_gpu| (1..=20).filter(|done| is_asked(ranks, is_gpu, *done)).collect::<Vec<_>>();
+        assert_eq!(asked(&others, true), [8, 16]);
+        assert_eq!(asked(&others, false).len(), 20);
+        assert_eq!(asked(&Ranks::default(), true).len(), 20);
+    }
 }

@@ -6,7 +6,7 @@ use super::previewer::Previewer;
 use super::recorder::{Recorder, RunFiles};
 use super::saver::Existing;
 use super::session_note::SessionNote;
-use super::together::{agree_to_stop, require_same_weights, share_state};
+use super::together::{agree_to_stop, is_asked, require_same_weights, share_state};
 use super::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Watcher};
 use crate::checkpoint::TrainingState;
 use crate::run::{Diverged, EventKind};
@@ -62,6 +62,7 @@ fn steps(
     recorder: &mut Recorder,
     previewer: &mut Previewer,
 ) -> Result<(), TrainError> {
+    let is_gpu = stepper.learner().cuda().is_some();
     if left != Due::default() {
         left.publish(stepper.state(recorder.progress.clone())?, recorder, previewer)?;
     }
@@ -70,8 +71,11 @@ fn steps(
         stepper.run(step)?;
         recorder.add(stepper.finished())?;
 
-        let stop = agree_to_stop(&spec.ranks, recorder.stop_request().signal())?;
         let due = Due::after(step + 1, spec);
+        let stop = match due != Due::default() || is_asked(&spec.ranks, is_gpu, step + 1) {
+            true => agree_to_stop(&spec.ranks, recorder.stop_request().signal())?,
+            false => None,
+        };
         if due == Due::default() && stop.is_none() {
             continue;
         }

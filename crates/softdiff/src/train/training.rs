@@ -278,7 +278,7 @@ impl<'a> Training<'a> {
         };
         let mut spec = RunSpec { checkpoint, ranks, ..prepared.spec()? };
         if !spec.ranks.is_first() {
-            (spec.preview, spec.best_by) = (None, None);
+            spec.best_by = None;
         }
         let finished = train(&spec, store, &device, &mut Scored { watcher, scorer })?;
         Ok(Trained { prepared, finished })

@@ -1,4 +1,4 @@
-//! `softdiff train` in several processes that `mpirun` or `srun` started.
+//! `softdiff train` in several processes that `mpirun`, `srun`, `torchrun` or `--gpus` started.
 
 use super::{Terminal, Train, preparing};
 use crate::diagnostics::{Failure, Outcome};
@@ -29,12 +29,8 @@ impl Train {
             ReduceChoice::Exact => Reduce::Exact,
             ReduceChoice::Fast => Reduce::Fast,
         };
-        let device = Device::open(self.device.name())?;
-        if device.is_gpu() {
-            let failure = Failure::new(format!("{} started {} processes for GPUs", launch.launcher, launch.size));
-            return Err(failure.hint("several processes can train together on CPUs only: give --device cpu"));
-        }
-        let group = RankGroup::join(launch, reduce, stop)?;
+        let device = launch.open_device(self.device.name())?;
+        let group = RankGroup::join(launch, &device, reduce, stop)?;
         match self.perform_together(&group, &device, json, stop) {
             Ok(finished) => {
                 if group.ranks.is_first() {
@@ -73,7 +69,8 @@ impl Train {
             return Ok(training.watch(&mut OtherRank(stop.clone())).run_in(&self.out)?.finished);
         }
         let mut terminal = Terminal::new(stop.clone(), json).with_tensorboard(self.live_event_file()?);
-        terminal.say(&format!("device: {device}; {} ranks by {}", group.ranks.size(), group.library()));
+        let gpus = group.gpu().map(|gpu| format!(", GPUs by NCCL {}", gpu.version())).unwrap_or_default();
+        terminal.say(&format!("device: {device}; {} ranks by {}{gpus}", group.ranks.size(), group.library()));
         let progress = preparing();
         Ok(training.watch(&mut terminal).progress(&progress).run_in(&self.out)?.finished)
     }

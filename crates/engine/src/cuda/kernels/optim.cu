@@ -18,33 +18,11 @@ struct State {
     double updates;
     float norm, scale, step, root;
     u32 skipped, applied;
-    float loss;
 };
-static_assert(sizeof(State) == 40, "State of optim.rs");
+static_assert(sizeof(State) == 32, "State of optim.rs");
 
-// Runs whose gradients make one update; step[1] says which of them this is.
-struct Parts {
-    const u32* step;
-    int count;
-    __device__ __forceinline__ bool first() const { return count == 1 || step[1] == 0; }
-    __device__ __forceinline__ bool last() const { return count == 1 || step[1] == count - 1; }
-};
-
-// Adds a run's gradients to the sums of an update, or begins them.
-extern "C" __global__ void gradient_add(const Piece* from, const Piece* to, const u32* step, int parts) {
+extern "C" __global__ void gradient_squares(float* out, const Piece* pieces) {
     await_previous();
-    Piece p = from[blockIdx.x];
-    float share = 1.0f / parts, *sum = (float*)to[blockIdx.x].gradient;
-    bool first = Parts{step, parts}.first();
-    for (int i = threadIdx.x; i < p.count; i += blockDim.x) {
-        float g = share * (p.half ? widen(((const bf16*)p.gradient)[i]) : ((const float*)p.gradient)[i]);
-        sum[i] = first ? g : sum[i] + g;
-    }
-}
-
-extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, const u32* step, int parts) {
-    await_previous();
-    if (!Parts{step, parts}.last()) return;
     Piece p = pieces[blockIdx.x];
     float sum = 0.0f;
     for (int i = threadIdx.x; i < p.count; i += blockDim.x) {
@@ -59,11 +37,8 @@ extern "C" __global__ void gradient_squares(float* out, const Piece* pieces, con
 // finite blocks it.
 extern "C" __global__ void gradient_norm(State* state, const float* squares, int n, double rate, double warmup,
                                          double cooldown, double last, double beta1, double beta2, double clip,
-                                         const float* loss, const u32* step, int parts) {
+                                         const float* loss) {
     await_previous();
-    Parts part = {step, parts};
-    if (threadIdx.x == 0 && loss) state->loss = (part.first() ? 0.0f : state->loss) + *loss / parts;
-    if (!part.last()) return;
     double sum = 0.0;
     __shared__ double sums[256];
     for (int i = threadIdx.x; i < n; i += 256) sum += squares[i];
@@ -72,7 +47,7 @@ extern "C" __global__ void gradient_norm(State* state, const float* squares, int
     if (threadIdx.x) return;
     for (int i = 1; i < 256; i++) sum += sums[i];
     double norm = sqrt(sum);
-    bool finite = norm - norm == 0.0 && (!loss || state->loss - state->loss == 0.0f);
+    bool finite = norm - norm == 0.0 && (!loss || *loss - *loss == 0.0f);
     state->norm = (float)norm;
     state->applied = finite;
     state->skipped = finite ? 0 : state->skipped + 1;
@@ -86,10 +61,10 @@ extern "C" __global__ void gradient_norm(State* state, const float* squares, int
 }
 
 extern "C" __global__ void adam(const Piece* pieces, const State* state, float beta1, float beta2, float epsilon, int emas,
-                                float d0, float d1, float d2, float d3, const u32* at, int parts) {
+                                float d0, float d1, float d2, float d3) {
     await_previous();
     // A loss or gradient that is not finite changes nothing.
-    if (!(Parts{at, parts}.last()) || !state->applied) return;
+    if (!state->applied) return;
     Piece p = pieces[blockIdx.x];
     float scale = state->scale, step = state->step, root = state->root;
     float decays[4] = {d0, d1, d2, d3};

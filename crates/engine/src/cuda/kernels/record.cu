@@ -55,9 +55,10 @@ extern "C" __global__ void gather_images(float* out, const u8* images, const u32
     write_image(out, images + chosen * size, size);
 }
 
-// The same where the batches of `runs` runs are stored in order.
+// The same where the batches of `runs` runs are stored in order; each batch has `parts` runs here, of which the number of the
+// first is a multiple.
 extern "C" __global__ void take_images(float* out, const u8* batches, const u32* step, u32 batch, u32 parts, u32 runs,
                                        u32 size) {
     await_previous();
-    write_image(out, batches + (((u64)step[0] * parts + step[1]) % runs * batch + blockIdx.x) * size, size);
+    write_image(out, batches + (((u64)step[0] * parts + step[1] % parts) % runs * batch + blockIdx.x) * size, size);
 }

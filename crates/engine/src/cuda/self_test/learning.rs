@@ -10,12 +10,13 @@ use crate::{Graph, Init, Params, Precision, Result, Storage};
 use std::sync::Arc;
 
 /// A small network with everything that training touches: convolutions, joined weights, a norm with dropout, a bias, noise.
-fn learner(
+pub(super) fn learner(
     session: &Arc<Session>,
     from: Option<(Params<f32>, Adam<f32>)>,
     batch: usize,
     parts: u64,
     recompute: bool,
+    ranks: Ranks,
 ) -> Result<Learner> {
     let mut g = Graph::new();
     g.recompute(recompute);
@@ -62,7 +63,7 @@ fn learner(
     });
     let objective = LossOutputs { loss, losses, times: t, gradients: &gradients };
     let (precision, seed, accumulate) = (Precision::Bf16, 7, parts);
-    let spec = LearnerSpec { graph: &g, objective, params, adam, precision, seed, accumulate, ranks: Ranks::default() };
+    let spec = LearnerSpec { graph: &g, objective, params, adam, precision, seed, accumulate, ranks };
     Learner::new(&Device::Cuda(session.clone()), spec)
 }
 
@@ -71,7 +72,7 @@ fn images(batch: usize, run: u64) -> Vec<f32> {
     (0..batch * 512).map(|i| ((i as f32 + 513.0 * run as f32) * 0.37).sin()).collect()
 }
 
-fn train(learner: &mut Learner, batch: usize, runs: std::ops::Range<u64>) -> Result<()> {
+pub(super) fn train(learner: &mut Learner, batch: usize, runs: std::ops::Range<u64>) -> Result<()> {
     for run in runs {
         learner.set("x", &images(batch, run))?;
         learner.run(run)?;
@@ -81,14 +82,14 @@ fn train(learner: &mut Learner, batch: usize, runs: std::ops::Range<u64>) -> Res
 
 /// How many of these fail: 0 if all is well.
 pub(super) fn same_bits(session: &Arc<Session>) -> Result<f64> {
-    let new = || learner(session, None, 16, 1, false);
+    let new = || learner(session, None, 16, 1, false, Ranks::default());
     let (mut once, mut again) = (new()?, new()?);
     train(&mut once, 16, 0..8)?;
     train(&mut again, 16, 0..8)?;
     let mut first = new()?;
     train(&mut first, 16, 0..5)?;
     // Goes on in less memory.
-    let mut resumed = learner(session, Some(first.state()?), 16, 1, true)?;
+    let mut resumed = learner(session, Some(first.state()?), 16, 1, true, Ranks::default())?;
     train(&mut resumed, 16, 5..8)?;
     let wanted = once.state()?;
     let moved = wanted.0 != new()?.state()?.0;
@@ -98,7 +99,10 @@ pub(super) fn same_bits(session: &Arc<Session>) -> Result<f64> {
 
 /// The relative difference of weights after updates from whole batches and from halves of them.
 pub(super) fn parts_make_a_whole(session: &Arc<Session>) -> Result<f64> {
-    let (mut halves, mut whole) = (learner(session, None, 8, 2, false)?, learner(session, None, 16, 1, false)?);
+    let (mut halves, mut whole) = (
+        learner(session, None, 8, 2, false, Ranks::default())?,
+        learner(session, None, 16, 1, false, Ranks::default())?,
+    );
     train(&mut whole, 16, 0..3)?;
     for run in 0..3 {
         for (part, half) in images(16, run).chunks(8 * 512).enumerate() {
@@ -117,7 +121,7 @@ pub(super) fn parts_make_a_whole(session: &Arc<Session>) -> Result<f64> {
 
 /// Updates that were made though loss or gradient were not finite, and finite ones that were not.
 pub(super) fn nonfinite_is_skipped(session: &Arc<Session>) -> Result<f64> {
-    let mut learner = learner(session, None, 16, 1, false)?;
+    let mut learner = learner(session, None, 16, 1, false, Ranks::default())?;
     train(&mut learner, 16, 0..2)?;
     let before = learner.state()?;
     for (run, bad) in [(2, f32::NAN), (3, f32::INFINITY)] {
