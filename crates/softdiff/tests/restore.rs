@@ -27,7 +27,16 @@ fn restoration<'a>(
     entry: PathEntry,
     spread: &'a ImageCovariance,
 ) -> PosteriorSampler<'a> {
-    PosteriorSampler { path, prior, sampler: &Heun, steps: 60, entry, spread: Some(spread), batch: 64 }
+    PosteriorSampler {
+        path,
+        prior,
+        sampler: &Heun,
+        steps: 60,
+        entry,
+        spread: Some(spread),
+        calibrated: false,
+        batch: 64,
+    }
 }
 
 /// Mean and covariance of x_0 given y, for Gaussian x_0.

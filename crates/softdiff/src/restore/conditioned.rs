@@ -7,6 +7,9 @@
 //!
 //! Exact for Gaussian images of covariance S on any path and for any A, which the tests hold it to. With C_t = I and white S
 //! it is PiGDM's correction, and with s = 0 besides DDNM's projection.
+//!
+//! A network for photographs knows more than such images would leave it to know, and a correction that is too large puts the noise
+//! of y into the image. The covariance is then scaled to what `y - A x0_hat` shows of it ([`Conditioned::calibrated`]).
 
 use super::solve::System;
 use super::{ImageCovariance, Observation};
@@ -21,6 +24,7 @@ pub struct Conditioned<'a> {
     path: &'a Path,
     observation: &'a Observation,
     spread: &'a ImageCovariance,
+    calibrated: bool,
 }
 
 impl<'a> Conditioned<'a> {
@@ -31,7 +35,13 @@ impl<'a> Conditioned<'a> {
         observation: &'a Observation,
         spread: &'a ImageCovariance,
     ) -> Self {
-        Conditioned { inner, path, observation, spread }
+        Conditioned { inner, path, observation, spread, calibrated: false }
+    }
+
+    /// Scales the covariance of x_0 given x_t, M, by the c at which `|y - A x0_hat|^2 = c tr(A M A^T) + n s^2`, at most 1: the
+    /// residual has as much power as the error and the noise together. For images of many values, which c is estimated from.
+    pub fn calibrated(self, calibrated: bool) -> Self {
+        Conditioned { calibrated, ..self }
     }
 }
 
@@ -43,11 +53,12 @@ impl Denoiser for Conditioned<'_> {
             return Err(SamplerError::Size { what: "the denoiser's answer", found: x0_hat.len(), expected: xt.len() });
         }
         let moment = self.path.at(t)?;
+        let seen = self.observation.values();
         let weight = (self.observation.sigma() / moment.sigma).powi(2);
         let system =
             System { observation: self.observation, spread: self.spread, path_term: Some((&moment.map, weight)) };
         x0_hat.par_chunks_exact_mut(size).try_for_each(|image| -> Result<()> {
-            let shift = system.solve(image, self.observation.values())?;
+            let shift = if self.calibrated { system.solve_calibrated(image)? } else { system.solve(image, seen)? };
             image.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
             Ok(())
         })?;
@@ -63,7 +74,7 @@ impl Denoiser for Conditioned<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corruption::{Blur, Boundary, Shape};
+    use crate::corruption::{Blur, Boundary, LinearMap, Shape};
     use crate::curve::Interpolation;
     use crate::linalg::{Cholesky, Matrix};
     use crate::sampler::Oracle;
@@ -101,5 +112,43 @@ mod tests {
                 assert!(error < 1e-5, "{error} at {t}");
             }
         }
+    }
+
+    /// Says the same of every x_t.
+    struct Fixed(Vec<f64>);
+
+    impl Denoiser for Fixed {
+        fn x0_hat(&mut self, _: &[f64], _: f64) -> Result<Vec<f64>> {
+            Ok(self.0.clone())
+        }
+
+        fn one_step(&mut self, _: &[f64], _: f64, _: f64) -> Result<Vec<f64>> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[test]
+    fn the_correction_is_as_large_as_the_residual_says() {
+        let (shape, s) = (Shape::new(64, 64, 3), 0.1);
+        let path = Path::variance_exploding(shape, 0.004, 1.0).unwrap();
+        let normals = |name| RandomStream::new(2, name).normals(shape.len());
+        let truth: Vec<f64> = normals("truth").iter().map(|x| 0.5 + 0.2 * x).collect();
+        let y: Vec<f64> = truth.iter().zip(normals("noise")).map(|(x, n)| x + s * n).collect();
+        let seen = Observation::new(shape, LinearMap::Identity, s, y).unwrap();
+        let spread = ImageCovariance::white(0.04).unwrap();
+        let far = |a: &[f64]| a.iter().zip(&truth).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / truth.len() as f64;
+        let t = 0.6;
+        let expected = 1.0 / (1.0 / 0.04 + 1.0 / path.sigma(t).powi(2));
+        let corrected = |x0_hat: Vec<f64>, calibrated: bool| {
+            let mut denoiser = Fixed(x0_hat);
+            let mut conditioned = Conditioned::new(&mut denoiser, &path, &seen, &spread).calibrated(calibrated);
+            far(&conditioned.x0_hat(&vec![0.0; shape.len()], t).unwrap())
+        };
+        // Of a denoiser that is right, nothing is to be corrected.
+        assert!(corrected(truth.clone(), true) < 1e-2 * corrected(truth.clone(), false));
+        // Of one whose error is M, the correction is that without calibration.
+        let wrong: Vec<f64> = truth.iter().zip(normals("error")).map(|(x, n)| x + expected.sqrt() * n).collect();
+        let (found, plain) = (corrected(wrong.clone(), true), corrected(wrong, false));
+        assert!((found / plain - 1.0).abs() < 0.02 && found < 0.9 * expected, "{found} {plain} {expected}");
     }
 }

@@ -22,6 +22,8 @@ pub struct PosteriorSampler<'a> {
     /// The images' spread about their mean, for the correction by what was seen; none goes back along the path without
     /// looking at the observation again.
     pub spread: Option<&'a ImageCovariance>,
+    /// Whether the correction is scaled to what it leaves to explain ([`Conditioned::calibrated`]).
+    pub calibrated: bool,
     /// Images at a time.
     pub batch: usize,
 }
@@ -59,7 +61,8 @@ impl PosteriorSampler<'_> {
         for part in seeds.chunks(self.batch.max(1)) {
             let images = match self.spread {
                 Some(spread) => {
-                    let mut conditioned = Conditioned::new(denoiser, self.path, observation, spread);
+                    let conditioned = Conditioned::new(denoiser, self.path, observation, spread);
+                    let mut conditioned = conditioned.calibrated(self.calibrated);
                     self.part(&mut conditioned, observation, part, &sampling)?
                 }
                 None => self.part(denoiser, observation, part, &sampling)?,

@@ -196,9 +196,11 @@ impl<'a> Restoration<'a> {
     }
 
     fn check(&self, observed: Observed) -> Result<Observed> {
-        match !self.conditioned && observed.entry == PathEntry::Beginning {
-            true => Err(RestoreError::NeverEntered),
-            false => Ok(observed),
+        match observed.entry {
+            PathEntry::Beginning if !self.conditioned => Err(RestoreError::NeverEntered),
+            // A network takes the noise of a rough guess for detail unless the path's own noise is much larger.
+            _ if self.guesses() => Ok(Observed { entry: PathEntry::Beginning, ..observed }),
+            _ => Ok(observed),
         }
     }
 
@@ -274,6 +276,7 @@ impl<'a> Restoration<'a> {
             steps: self.section.steps,
             entry: observed.entry,
             spread: self.conditioned.then_some(&spread),
+            calibrated: self.model.takes_any_size(),
             batch,
         };
         let mut progress = |done, total| watch(RestoreEvent::Work { done, total });

@@ -3,6 +3,7 @@
 use super::{ImageCovariance, Observation};
 use crate::corruption::{CorruptionError, CosineTransform, LinearMap, Shape};
 use crate::linalg::dot;
+use softdiff_engine::rng::RandomStream;
 
 /// Conjugate gradients stop when the residual has fallen by this factor, or after so many steps.
 const TOLERANCE: f64 = 1e-7;
@@ -78,6 +79,25 @@ impl System<'_> {
         self.spread.root().apply(shape, &u)
     }
 
+    /// The same with M scaled by the c at which `|y - A x|^2 = c tr(A M A^T) + n s^2`, from 0 to 1. Where M is not diagonal in
+    /// the cosine basis, c is 1.
+    pub fn solve_calibrated(&self, x: &[f64]) -> Result<Vec<f64>> {
+        let (shape, map, y) = (self.observation.shape(), self.observation.map(), self.observation.values());
+        let Some(variances) = self.variances() else { return self.solve(x, y) };
+        // One draw from N(0, M) estimates the trace: an image has many values.
+        let roots = variances.map(|variances| variances.into_iter().map(f64::sqrt).collect());
+        let white = RandomStream::new(0, "error of a denoiser").normals(shape.len());
+        let error = map.apply(shape, &filtered(shape, &white, &roots))?;
+        let residual: f64 = map.apply(shape, x)?.iter().zip(y).map(|(a, y)| (y - a).powi(2)).sum();
+        let noise = y.len() as f64 * self.observation.sigma().powi(2);
+        let c = ((residual - noise) / dot(&error, &error).max(f64::MIN_POSITIVE)).min(1.0);
+        if c <= 0.0 {
+            return Ok(vec![0.0; x.len()]);
+        }
+        let path_term = self.path_term.map(|(path, weight)| (path, weight / c));
+        System { observation: self.observation, spread: &self.spread.scaled(c), path_term }.solve(x, y)
+    }
+
     /// `M = (S^-1 + w C^T C / s^2)^-1` at each frequency, of what is common to all channels and of what is not, where C is
     /// diagonal in the cosine basis.
     fn variances(&self) -> Option<[Vec<f64>; 2]> {
@@ -150,7 +170,6 @@ fn filtered(shape: Shape, image: &[f64], [together, apart]: &[Vec<f64>; 2]) -> V
 mod tests {
     use super::*;
     use crate::corruption::{Blur, Boundary, Corruption, Kernel};
-    use softdiff_engine::rng::RandomStream;
 
     #[test]
     fn what_is_solved_at_once_is_what_conjugate_gradients_find() {

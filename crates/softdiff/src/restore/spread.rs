@@ -79,6 +79,19 @@ impl ImageCovariance {
         ImageCovariance { root, powers: Some((powers, 0.0)) }
     }
 
+    /// `c S`.
+    pub(super) fn scaled(&self, c: f64) -> ImageCovariance {
+        let root = match &self.root {
+            LinearMap::Scale(root) => LinearMap::Scale(root * c.sqrt()),
+            root => LinearMap::Compose(vec![root.clone(), LinearMap::Scale(c.sqrt())]),
+        };
+        let scaled = |powers: &Vec<f64>| powers.iter().map(|power| c * power).collect();
+        ImageCovariance {
+            root,
+            powers: self.powers.as_ref().map(|(powers, correlation)| (scaled(powers), *correlation)),
+        }
+    }
+
     /// A Gaussian image of this spread about the best flat one, given what was seen: drawn as if nothing had been, then
     /// corrected by what was (Matheron's rule).
     pub fn draw(&self, observation: &Observation, stream: &mut RandomStream) -> Result<Vec<f64>> {
