@@ -110,7 +110,7 @@ fn minutes_become_a_number_of_steps_that_a_second_run_keeps() {
     let steps = first["steps"].as_u64().unwrap();
     assert!(steps >= 12 && first["budget"].as_str().unwrap().contains("0.02 minutes"));
     let all = first["rows"].as_array().unwrap();
-    assert!(all.len() == 3 && all.iter().all(|row| row["train_steps"] == steps));
+    assert!(all.len() == 6 && all.iter().all(|row| row["train_steps"] == steps));
     let again = reproduce("noise-magnitude", &out, &flags);
     assert_eq!((&again["steps"], &again["rows"]), (&first["steps"], &first["rows"]));
 }

@@ -212,12 +212,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "noise-magnitude",
         paper: "Figure 7 and Appendix, \"Magnitude of noise\"",
-        question: "How much noise is needed?",
+        question: "How much noise is needed, and does more help?",
         finding: "With less than 0.1 the models fail to produce realistic samples.",
         variants: &[
             model("noise-0.1", &["path.largest=0.1"], USUAL),
             model("noise-0.05", &["path.largest=0.05"], &[reported("momentum", 30, 280, "fails, no number")]),
             model("noise-0.025", &["path.largest=0.025"], &[reported("momentum", 30, 280, "fails, no number")]),
+            // More than the paper tried, with a noise stage that is longer in turn.
+            model("noise-0.2", &["path.largest=0.2", "path.noise_stage=0.3"], &[at("momentum", 30, 280)]),
+            model("noise-0.4", &["path.largest=0.4", "path.noise_stage=0.4"], &[at("momentum", 30, 280)]),
+            model("noise-1.0", &["path.largest=1.0", "path.noise_stage=0.6"], &[at("momentum", 30, 280)]),
         ],
         shows: &[],
         exact: false,
