@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest that the others may take to save and end when one has failed. They notice a lost rank within 12 s.
 const GRACE: Duration = Duration::from_secs(60);
+
 /// Starts `count` processes with the words of this one but `--gpus`, and ends as they do.
 pub fn start(count: usize, device: &str, stop: &StopRequest) -> Outcome {
     if !["auto", "cuda"].contains(&device) {
