@@ -111,6 +111,18 @@ fn photographs_blurred_by_pillow_and_scipy_become_better_without_any_flag() {
 }
 
 #[test]
+fn a_sample_of_a_noisy_photograph_is_far_less_noisy() {
+    let scratch = Scratch::new("restore-noisy");
+    let (truth, out) = (format!("{GOLDEN}/chelsea.png"), scratch.path("out"));
+    let flags = ["--degrade", "--task", "denoise", "--noise", "0.1", "--seeds", "0..1", "--steps", "10"];
+    let printed = done(&[&["restore", MODEL, &truth, "--out", &out, "--device", "cpu", "--json"], &flags[..]].concat());
+    let facts: Value = serde_json::from_str(&printed).unwrap();
+    let psnr = |of: &Value| of["psnr"].as_f64().unwrap();
+    let (seen, sample) = (psnr(&facts["scores"]["seen"]), psnr(&facts["scores"]["samples"][0]));
+    assert!(sample > seen + 2.5, "{facts}");
+}
+
+#[test]
 fn the_boundary_that_is_given_is_used_and_a_wrong_one_is_warned_of() {
     let scratch = Scratch::new("restore-boundary");
     for photograph in PHOTOGRAPHS {

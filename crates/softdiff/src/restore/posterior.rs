@@ -7,6 +7,9 @@ use crate::sampler::{Denoiser, Ending, Sampler, SamplerError, Sampling, sample};
 use rayon::prelude::*;
 use softdiff_engine::rng::RandomStream;
 
+/// The noise of y, as a share of the path's, above which the way does not begin with y itself.
+const LOUD: f64 = 0.5;
+
 /// How to draw images from p(x_0 | y).
 pub struct PosteriorSampler<'a> {
     /// The model's path.
@@ -80,9 +83,13 @@ impl PosteriorSampler<'_> {
         seeds: &[u64],
         sampling: &Sampling,
     ) -> Result<Vec<f64>> {
-        let start = match self.entry {
-            PathEntry::At { t, scale } => self.entered(observation, t, scale, seeds)?,
-            PathEntry::Beginning => self.begun(observation, seeds)?,
+        let start = match (self.entry, self.spread) {
+            (PathEntry::At { t, scale }, Some(spread)) if self.is_loud(observation, t, scale) => {
+                self.guessed(observation, spread, t, seeds)?
+            }
+            (PathEntry::At { t, scale }, _) => self.entered(observation, t, scale, seeds)?,
+            (PathEntry::Beginning, Some(spread)) => self.guessed(observation, spread, 1.0, seeds)?,
+            (PathEntry::Beginning, None) => seeds.iter().flat_map(|&seed| self.prior.sample(1, seed)).collect(),
         };
         if sampling.times[0] == 0.0 {
             return Ok(denoiser.x0_hat(&start, 0.0)?);
@@ -109,15 +116,17 @@ impl PosteriorSampler<'_> {
         Ok(images)
     }
 
-    /// x_1 that agrees with the observation: the corruption of a rough guess. What C_1 loses need not be right in it.
-    fn begun(&self, observation: &Observation, seeds: &[u64]) -> Result<Vec<f64>> {
-        let Some(spread) = self.spread else {
-            return Ok(seeds.iter().flat_map(|&seed| self.prior.sample(1, seed)).collect());
-        };
+    /// Whether the noise of y would be taken for detail, beside that of the path.
+    fn is_loud(&self, observation: &Observation, t: f64, scale: f64) -> bool {
+        scale * observation.sigma() > LOUD * self.path.sigma(t)
+    }
+
+    /// x_t that agrees with the observation: the corruption of a rough guess. What C_t loses need not be right in it.
+    fn guessed(&self, observation: &Observation, spread: &ImageCovariance, t: f64, seeds: &[u64]) -> Result<Vec<f64>> {
         let one = |&seed: &u64| {
             let mut stream = RandomStream::new(seed, "beginning of a restoration");
             let guess = spread.draw(observation, &mut stream)?;
-            Ok(self.path.diffuse(&guess, 1.0, &stream.normals(guess.len()))?)
+            Ok(self.path.diffuse(&guess, t, &stream.normals(guess.len()))?)
         };
         Ok(seeds.par_iter().map(one).collect::<Result<Vec<Vec<f64>>>>()?.concat())
     }
