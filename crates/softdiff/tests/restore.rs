@@ -34,6 +34,7 @@ fn restoration<'a>(
         steps: 60,
         entry,
         spread: Some(spread),
+        guess: None,
         calibrated: false,
         batch: 64,
     }

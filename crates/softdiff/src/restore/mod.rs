@@ -24,6 +24,7 @@ mod solve;
 mod spread;
 mod task;
 mod tiles;
+mod white_noise;
 
 pub use conditioned::Conditioned;
 pub use entry::{PathEntry, PathMatch};

@@ -9,17 +9,16 @@
 //! Where nothing but noise happened (A = I), the second part alone, at sigma = s, is E[x_0 | y] itself.
 
 use super::solve::System;
+use super::white_noise::denoised;
 use super::{ImageCovariance, Observation, Result};
 use crate::corruption::LinearMap;
 use crate::path::Path;
-use crate::sampler::{Denoiser, SamplerError};
+use crate::sampler::Denoiser;
 
 /// lambda of Zhang et al.
 const LAMBDA: f64 = 0.23;
 /// The noise level of the first step, theirs too: much of what is wrong with z is below it.
 const FIRST: f64 = 49.0 / 255.0;
-/// Halvings of an interval of times.
-const HALVINGS: usize = 40;
 
 /// How the best guess of what was observed is found.
 pub struct PlugAndPlay<'a> {
@@ -46,7 +45,7 @@ impl PlugAndPlay<'_> {
     ) -> Result<Vec<f64>> {
         let s = observation.sigma();
         if *observation.map() == LinearMap::Identity {
-            return self.denoised(denoiser, observation.values(), s);
+            return Ok(denoised(self.path, denoiser, observation.values(), s, 1.0)?);
         }
         let mut z = self.spread.expected(observation)?;
         watch(&z);
@@ -56,7 +55,7 @@ impl PlugAndPlay<'_> {
             let system = System { observation, spread: self.spread, path_term };
             let shift = system.solve(&z, observation.values())?;
             z.iter_mut().zip(shift).for_each(|(x, d)| *x += d);
-            z = self.denoised(denoiser, &z, sigma)?;
+            z = denoised(self.path, denoiser, &z, sigma, 1.0)?;
             watch(&z);
         }
         Ok(z)
@@ -69,29 +68,5 @@ impl PlugAndPlay<'_> {
         let last = (observation.sigma() / copies).max(copies / 255.0).max(self.path.sigma(0.0)).min(FIRST);
         let share = |i: usize| if self.steps > 1 { i as f64 / (self.steps - 1) as f64 } else { 1.0 };
         (0..self.steps).map(|i| FIRST * (last / FIRST).powf(share(i))).collect()
-    }
-
-    /// `E[x_0 | x]` for an image x with white noise of standard deviation sigma.
-    fn denoised(&self, denoiser: &mut dyn Denoiser, x: &[f64], sigma: f64) -> Result<Vec<f64>> {
-        let (t, alpha) = self.time(sigma)?;
-        let mut xt: Vec<f64> = x.iter().map(|x| alpha * x).collect();
-        if let Some(offset) = self.path.offset(t)? {
-            xt.iter_mut().zip(offset.iter().cycle()).for_each(|(x, o)| *x += o);
-        }
-        Ok(denoiser.x0_hat(&xt, t)?)
-    }
-
-    /// The time whose noise is sigma for images of full brightness, and the brightness that is left there.
-    fn time(&self, sigma: f64) -> Result<(f64, f64)> {
-        let alpha = |t: f64| -> Result<f64> {
-            let scale = self.path.at(t)?.scale();
-            Ok(scale.ok_or_else(|| SamplerError::Denoiser("the path is not of noise alone".into()))?)
-        };
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..HALVINGS {
-            let middle = 0.5 * (low + high);
-            if self.path.sigma(middle) < sigma * alpha(middle)? { low = middle } else { high = middle }
-        }
-        Ok((high, alpha(high)?))
     }
 }

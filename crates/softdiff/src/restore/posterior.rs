@@ -25,6 +25,8 @@ pub struct PosteriorSampler<'a> {
     /// The images' spread about their mean, for the correction by what was seen; none goes back along the path without
     /// looking at the observation again.
     pub spread: Option<&'a ImageCovariance>,
+    /// What to begin with at t = 1, with the path's noise; else a rough Gaussian guess.
+    pub guess: Option<&'a [f64]>,
     /// Whether the correction is scaled to what it leaves to explain ([`Conditioned::calibrated`]).
     pub calibrated: bool,
     /// Images at a time.
@@ -121,12 +123,19 @@ impl PosteriorSampler<'_> {
         scale * observation.sigma() > LOUD * self.path.sigma(t)
     }
 
-    /// x_t that agrees with the observation: the corruption of a rough guess. What C_t loses need not be right in it.
+    /// x_t that agrees with the observation: the corruption of a guess. What C_t loses need not be right in it.
     fn guessed(&self, observation: &Observation, spread: &ImageCovariance, t: f64, seeds: &[u64]) -> Result<Vec<f64>> {
         let one = |&seed: &u64| {
             let mut stream = RandomStream::new(seed, "beginning of a restoration");
-            let guess = spread.draw(observation, &mut stream)?;
-            Ok(self.path.diffuse(&guess, t, &stream.normals(guess.len()))?)
+            let drawn;
+            let guess = match self.guess {
+                Some(guess) => guess,
+                None => {
+                    drawn = spread.draw(observation, &mut stream)?;
+                    &drawn
+                }
+            };
+            Ok(self.path.diffuse(guess, t, &stream.normals(guess.len()))?)
         };
         Ok(seeds.par_iter().map(one).collect::<Result<Vec<Vec<f64>>>>()?.concat())
     }

@@ -276,17 +276,19 @@ impl<'a> Restoration<'a> {
             steps: self.section.steps,
             entry: observed.entry,
             spread: self.conditioned.then_some(&spread),
+            guess: guess.as_deref(),
             calibrated: self.model.takes_any_size(),
             batch,
         };
         let mut progress = |done, total| watch(RestoreEvent::Work { done, total });
         let PosteriorSamples { samples, mean, std } =
             posterior.run(denoiser, observation, &self.all_seeds(), &mut progress)?;
+        let steps = posterior.sampling()?.times.len() - 1;
         let (mean, guess_steps) = match guess {
             Some(guess) => (guess, Some(guess_steps)),
             None => (mean, None),
         };
-        let (misfit, steps) = (observation.misfit(&mean)?, posterior.sampling()?.times.len() - 1);
+        let misfit = observation.misfit(&mean)?;
         Ok(Restored { samples, mean, std, misfit, observed, steps, guess_steps, conditioned: self.conditioned })
     }
 
