@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 use softdiff::Device;
-use softdiff::recipe::SampleSection;
+use softdiff::recipe::{Recipe, SampleSection};
 
 /// Seeds: an integer, or an iterable of them.
 pub struct Seeds(pub Vec<u64>);
@@ -77,14 +77,14 @@ pub fn device(name: &str) -> PyResult<Device> {
     Device::open(name).map_err(raised)
 }
 
-/// A model's `[sample]` with changes.
+/// A recipe's `[sample]` with changes.
 pub fn sampling(
-    model: &softdiff::Model,
+    recipe: &Recipe,
     sampler: Option<String>,
     steps: Option<usize>,
     set: Option<Sets>,
 ) -> PyResult<SampleSection> {
-    let mut section = model.recipe.with_sets(&set.unwrap_or_default().0).map_err(raised)?.sample;
+    let mut section = recipe.with_sets(&set.unwrap_or_default().0).map_err(raised)?.sample;
     section.sampler = sampler.unwrap_or(section.sampler);
     section.steps = steps.unwrap_or(section.steps);
     Ok(section)

@@ -98,7 +98,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let seeds = seeds.map_or_else(|| (0..64).collect(), |seeds| seeds.0);
         let floats = wants_floats(py, dtype)?;
-        let section = arguments::sampling(&self.inner, sampler, steps, set)?;
+        let section = arguments::sampling(&self.inner.recipe, sampler, steps, set)?;
         let progress = Progress::new(py, progress)?;
         let per_image = section.steps;
         let dimensions = batch_of(seeds.len(), self.inner.path.shape());
@@ -199,7 +199,7 @@ impl Model {
             (None, Some(Seeds(seeds))) => (seeds.clone(), batch_of(seeds.len(), shape).to_vec()),
             (seed, None) => (vec![seed.unwrap_or(0)], batch_of(1, shape)[1..].to_vec()),
         };
-        let section = arguments::sampling(&self.inner, sampler, steps, set)?;
+        let section = arguments::sampling(&self.inner.recipe, sampler, steps, set)?;
         let request = self.inner.sample(seeds).sampling(section).device(&self.device);
         let steps = py.detach(|| request.denoise_steps()).map_err(raised)?;
         Ok(DenoiseSteps::new(steps, dimensions))

@@ -255,7 +255,7 @@ pub fn restore_one(
         }
     };
     let seeds = seeds.map_or_else(|| (0..samples).collect(), |seeds| seeds.0);
-    let section = arguments::sampling(&model.inner, sampler, steps, set)?;
+    let section = arguments::sampling(&model.inner.recipe.restoring(), sampler, steps, set)?;
     let progress = Progress::new(py, progress)?;
     let result = worker::run(py, |worker| {
         let stop = || worker.is_ended();

@@ -152,8 +152,8 @@ fn restore(
         true => picture.clone(),
         false => resized(picture, shape),
     };
-    let section = SampleSection { steps: order.steps, ..model.recipe.sample.clone() };
-    let restoration = Restoration::new(model).task(task).sampling(section).seeds(0..order.samples as u64);
+    let section = SampleSection { steps: order.steps, ..model.recipe.restoring().sample };
+    let restoration = Restoration::new(model).task(task).sampling(section.clone()).seeds(0..order.samples as u64);
     let observed = if order.degrade { restoration.degrade(&seen)? } else { restoration.observe(&seen)? };
     job.show(json!({ "name": "what was seen", "png": sheet(shape, observed.observation.values()) }));
     let total = restoration.evaluations(&observed)?;
@@ -179,7 +179,7 @@ fn restore(
     if let Some((problem, remedy)) = restored.warning() {
         job.show(json!({ "text": format!("Warning: {problem}; {}", remedy.replace("--", "")) }));
     }
-    let (noise, sampler) = (restored.observed.observation.sigma(), &model.recipe.sample.sampler);
+    let (noise, sampler) = (restored.observed.observation.sigma(), &section.sampler);
     job.show(
         json!({ "text": format!("{}; {begun}, noise {noise:.4}, {sampler} in {total} evaluations", model.stage()) }),
     );

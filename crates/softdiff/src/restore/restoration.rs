@@ -8,11 +8,13 @@ use super::{
 use crate::corruption::Shape;
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
-use crate::recipe::SampleSection;
+use crate::recipe::{Recipe, SampleSection};
 use crate::sampler::{Denoiser, SamplerError, Watched};
 use softdiff_engine::{Device, memory};
 use std::cell::RefCell;
 
+/// Fresh noise per unit of time in samples of restored images: about what the reverse SDE of the photographs' path has.
+const RESTORING_CHURN: f64 = 12.0;
 /// Evaluations of the network for the best guess of a photograph.
 const GUESS_STEPS: usize = 16;
 /// Copies of an image that are in memory while it is restored, measured for every task.
@@ -21,6 +23,17 @@ const WORKING_COPIES: u64 = 24;
 const BESIDE_PHOTOGRAPHS: u64 = 256 << 20;
 /// Square matrices of an image's sides, which heat dissipation is made of.
 const SIDE_MATRICES: u64 = 3;
+
+impl Recipe {
+    /// The same with the sampler that images are restored by: `churn-rate`. What is known of x_0 given y is only approximately
+    /// right, and fresh noise makes a sample forget the errors of earlier steps, which a deterministic sampler keeps.
+    pub fn restoring(&self) -> Recipe {
+        let mut recipe = self.clone();
+        recipe.sample.sampler = "churn-rate".into();
+        recipe.sample.churn_rate = RESTORING_CHURN;
+        recipe
+    }
+}
 
 /// How an image is restored.
 ///
@@ -87,13 +100,13 @@ pub struct Restored {
 }
 
 impl<'a> Restoration<'a> {
-    /// With a model's own sampler, of whatever the image looks like; 8 samples, or of a model that takes any size none.
+    /// As [`Recipe::restoring`] has it, of whatever the image looks like; 8 samples, or of a model that takes any size none.
     pub fn new(model: &'a Model) -> Restoration<'a> {
         Restoration {
             model,
             task: None,
             noise: None,
-            section: model.recipe.sample.clone(),
+            section: model.recipe.restoring().sample,
             seeds: None,
             guess_steps: GUESS_STEPS,
             conditioned: true,
@@ -115,7 +128,7 @@ impl<'a> Restoration<'a> {
         self
     }
 
-    /// Sampler and steps other than the recipe's.
+    /// Another sampler, or its steps.
     pub fn sampling(mut self, section: SampleSection) -> Self {
         self.section = section;
         self

@@ -29,7 +29,7 @@ impl PhotographOrder<'_> {
         let PhotographOrder { model, file, form, .. } = *self;
         let found = &file.picture;
         let task = form.task(|hole| self.scaled(hole).mask(found))?;
-        let section = SampleSection { steps: form.steps, ..model.recipe.sample.clone() };
+        let section = SampleSection { steps: form.steps, ..model.recipe.restoring().sample };
         let stop = || job.is_cancelled();
         let restoration = Restoration::new(model)
             .task(task)

@@ -276,7 +276,7 @@ impl BenchRestore {
         seen: &Picture,
     ) -> Result<Vec<(&'static str, Picture, f64)>, Failure> {
         let (task, noise) = task.ours();
-        let mut section = model.recipe.sample.clone();
+        let mut section = model.recipe.restoring().sample;
         section.steps = self.steps;
         let restoration = Restoration::new(model).task(task).noise(noise).sampling(section).device(device);
         let restoration = restoration.guess_steps(self.steps);
