@@ -157,7 +157,7 @@ fn when_a_rank_dies_or_hangs_the_others_end_within_15_seconds_and_name_it() {
         }
         let output = ended(child, Duration::from_secs(20));
         let said = text(&output.stderr) + &text(&output.stdout);
-        assert!(said.contains(words) && said.contains("they continue from the last checkpoint"), "{said}");
+        assert!(said.contains(words) && said.contains("training continues from the last checkpoint"), "{said}");
         assert!(!output.status.success());
         done(&["train", "--out", &run, "--device=cpu", "--set=train.steps=1"]);
     }

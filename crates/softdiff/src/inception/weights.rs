@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::hash::ContentHash;
 use softdiff_engine::op::Align;
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Graph, Hint, Params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -67,11 +68,25 @@ impl Inception {
         Self::from_tensors(tensors).map_err(|reason| InceptionError::WrongNetwork { path: path.into(), reason })
     }
 
+    /// Rank 0's network, if it has one, on every rank.
+    pub fn of_first(own: Option<Inception>, ranks: &Ranks) -> Result<Option<Inception>, InceptionError> {
+        if ranks.others().is_none() {
+            return Ok(own);
+        }
+        let hash = own.as_ref().map_or(vec![], |network| network.hash.bytes().to_vec());
+        let Ok(hash) = ranks.broadcast(hash)?.try_into() else { return Ok(None) };
+        let mut params = match own {
+            Some(network) => network.params,
+            None => no_weights()?,
+        };
+        for index in 0..params.specs().len() {
+            ranks.broadcast_values(params.value_mut(index))?;
+        }
+        Ok(Some(Inception { params, hash: ContentHash::from_bytes(hash) }))
+    }
+
     fn from_tensors(mut tensors: HashMap<String, ShapedTensor>) -> Result<Inception, String> {
-        let mut g = Graph::new();
-        let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3]).map_err(|e| e.in_full())?;
-        graph::features(&mut g, x, Align::HalfPixel).map_err(|e| e.in_full())?;
-        let mut params = Params::zeros(&g);
+        let mut params = no_weights().map_err(|e| e.in_full())?;
         let mut hashes = Vec::new();
         let specs = params.specs().to_vec();
         for spec in specs.iter().filter(|spec| spec.name.ends_with(".weight")) {
@@ -104,6 +119,14 @@ impl Inception {
     pub fn is_named(&self, hash: &str) -> bool {
         hash == self.hash.to_string() || (self.is_published() && hash == PUBLISHED_BEFORE)
     }
+}
+
+/// Zeros for all weights.
+fn no_weights() -> Result<Params<f32>, softdiff_engine::Error> {
+    let mut g = Graph::new();
+    let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3])?;
+    graph::features(&mut g, x, Align::HalfPixel)?;
+    Ok(Params::zeros(&g))
 }
 
 impl RawUnit {

@@ -63,7 +63,7 @@ impl Hint for RankError {
                 "name the launcher's library: SOFTDIFF_MPI=/path/libmpi.so; under srun, also try --mpi=pmix or --mpi=pmi2"
                     .into()
             }
-            RankError::Lost(_) => "start all ranks again: they continue from the last checkpoint".into(),
+            RankError::Lost(_) => "start all ranks again; training continues from the last checkpoint".into(),
             RankError::Engine(error) => return error.hint(),
         })
     }
