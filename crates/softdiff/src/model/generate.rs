@@ -6,6 +6,8 @@ use crate::prior::Prior;
 use crate::sampler::{Denoiser, Result, ReverseSteps, Sampler, SamplerError, Sampling};
 use rayon::prelude::*;
 use softdiff_engine::Precision;
+use softdiff_engine::hash::ContentHash;
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::Device;
 
 /// What to make images with.
@@ -109,6 +111,26 @@ impl Model {
     pub fn predictor(&self) -> Predictor<'_> {
         let (prediction, condition, path) = (self.prediction.clone(), self.condition, self.path.clone());
         Predictor { network: &*self.network, params: &self.params, prediction, condition, path }
+    }
+
+    /// An error where another rank has another model, or is to make other images: from other seeds, or with other `options`.
+    pub fn require_same(
+        &self,
+        ranks: &Ranks,
+        generation: &Generation<'_>,
+        seeds: &[u64],
+        options: &[u8],
+    ) -> Result<()> {
+        if ranks.others().is_none() {
+            return Ok(());
+        }
+        let bytes_of = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let weights = (0..self.params.specs().len()).map(|index| ContentHash::of(&bytes_of(self.params.value(index))));
+        let seed_bytes: Vec<u8> = seeds.iter().flat_map(|seed| seed.to_le_bytes()).collect();
+        let first = seeds.first().map_or(vec![], |&seed| generation.starts(&[seed]));
+        let rest = [ContentHash::of(options), ContentHash::of(&seed_bytes), ContentHash::of_values(first)];
+        let all = ContentHash::of_parts(weights.chain(rest));
+        Ok(ranks.require_same("the model, the options or the images to begin with", &all.bytes())?)
     }
 
     /// Making images with it, `batch` at a time.

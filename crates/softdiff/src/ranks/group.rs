@@ -15,7 +15,7 @@ pub const SHARES: usize = 8;
 /// Longer than the watch takes to notice that a rank is lost.
 const VERDICT: Duration = Duration::from_secs(12);
 
-/// Why several processes cannot train together.
+/// Why several processes cannot work together.
 #[derive(Debug, thiserror::Error)]
 pub enum RankError {
     /// Only `torchrun`'s variables are set, and the processes are on CPUs.
@@ -55,7 +55,7 @@ impl Hint for RankError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             RankError::NoTransport { size, .. } => format!(
-                "start it by MPI: mpirun -n {size} softdiff train ..., or give each process a GPU; for one process alone unset RANK and WORLD_SIZE"
+                "start it by MPI: mpirun -n {size} softdiff ..., or give each process a GPU; for one process alone unset RANK and WORLD_SIZE"
             )
             .into(),
             RankError::NoMeetingPlace => "set them as torchrun does: MASTER_ADDR=HOST MASTER_PORT=29500".into(),
@@ -87,12 +87,12 @@ fn require_alike(ranks: &Ranks, device: &Device) -> Result<(), RankError> {
     Ok(ranks.require_same(what, program.as_bytes())?)
 }
 
-/// This process among the ranks of a run.
+/// This process among those that were started with it.
 pub struct RankGroup {
     communicator: Arc<dyn Communicator>,
     gpu: Option<Arc<NcclRank>>,
     watch: RankWatch,
-    /// What training needs of it.
+    /// What the work needs of it.
     pub ranks: Ranks,
 }
 
@@ -127,6 +127,11 @@ impl RankGroup {
         let gpu = Arc::new(NcclRank::join(session, NcclId::from_bytes(bytes), ranks.rank(), size)?);
         let ranks = Ranks::with_gpus(communicator.clone(), gpu.clone(), reduce);
         Ok(RankGroup { communicator, gpu: Some(gpu), watch, ranks })
+    }
+
+    /// For work that saves nothing on its way: a signal to any rank ends all of them.
+    pub fn end_by_signal(&self) {
+        self.watch.end_by_signal();
     }
 
     /// The host of each rank.

@@ -1,4 +1,4 @@
-//! Several processes that train together, as `mpirun`, `srun` or `torchrun` starts them: who started them, what carries their messages, and
+//! Several processes that work together, as `mpirun`, `srun` or `torchrun` starts them: who started them, what carries their messages, and
 //! how all learn that one of them is lost.
 
 mod group;

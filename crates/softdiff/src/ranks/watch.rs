@@ -3,7 +3,7 @@
 //!
 //! Every rank has a connection to rank 0. Lines: `.` every second, `stop SIGNAL`, `end WHY` and `bye`.
 
-use crate::run::{Holder, StopRequest, StopSignal};
+use crate::run::{Holder, StopHold, StopRequest, StopSignal, Stopped};
 use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Error, Result};
 use std::collections::hash_map::RandomState;
@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 const CONNECTING: Duration = Duration::from_secs(20);
 /// The longest that one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(3);
+/// How long a rank that a signal ends waits for the reason: a launcher that loses one rank signals the others.
+const REASON: Duration = Duration::from_millis(200);
 /// Longest line, so that nobody can fill the memory.
 const LONGEST: usize = 4096;
 /// Bytes of a host's name.
@@ -37,6 +39,8 @@ struct Line {
     /// The ranks at the other ends: on rank 0 all others, elsewhere rank 0.
     peers: Mutex<Vec<(usize, TcpStream)>>,
     leaving: AtomicBool,
+    /// There where a signal ends this process, after the others know.
+    ends_by_signal: OnceLock<StopHold>,
 }
 
 impl RankWatch {
@@ -61,7 +65,8 @@ impl RankWatch {
             readers.push((*peer, stream.try_clone().map_err(lost_line)?));
         }
         let leaving = AtomicBool::new(false);
-        let line = Arc::new(Line { rank, hosts, stop: stop.clone(), peers: Mutex::new(peers), leaving });
+        let (peers, ends_by_signal) = (Mutex::new(peers), OnceLock::new());
+        let line = Arc::new(Line { rank, hosts, stop: stop.clone(), peers, leaving, ends_by_signal });
         for (peer, stream) in readers {
             let line = line.clone();
             let name = format!("watching rank {peer}");
@@ -70,6 +75,11 @@ impl RankWatch {
         let beating = line.clone();
         Builder::new().name("signs of life".into()).spawn(move || beating.beat()).map_err(lost_line)?;
         Ok(RankWatch(line))
+    }
+
+    /// From now on a signal to any rank ends all of them.
+    pub(super) fn end_by_signal(&self) {
+        self.0.ends_by_signal.get_or_init(|| self.0.stop.hold());
     }
 
     /// The host of each rank.
@@ -218,16 +228,29 @@ impl Line {
         }
     }
 
-    /// Sends signs of life, and a signal to rank 0.
+    /// Sends signs of life, and a signal to rank 0; from there to all, where it ends them.
     fn beat(&self) {
         let mut told = false;
         while !self.is_leaving() {
             self.say(".", None);
-            if let Some(signal) = self.stop.signal().filter(|_| self.rank != 0 && !told) {
+            let ends = self.ends_by_signal.get().is_some();
+            if let Some(signal) = self.stop.signal().filter(|_| !told && (self.rank != 0 || ends)) {
                 told = true;
                 self.say(&format!("stop {signal}"), None);
+                if ends {
+                    std::thread::sleep(REASON);
+                    self.end_by(signal);
+                }
             }
             std::thread::sleep(BEAT / 2);
+        }
+    }
+
+    /// Ends by a signal, unless it is known already that a rank is lost.
+    fn end_by(&self, signal: StopSignal) {
+        if !self.leaving.swap(true, Ordering::SeqCst) {
+            self.say("bye", None);
+            self.stop.end(Stopped { signal, step: None, checkpoint: None });
         }
     }
 
