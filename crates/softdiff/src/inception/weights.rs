@@ -1,7 +1,6 @@
 //! The weights: read from either published form, checked, and folded.
 
 use super::InceptionError;
-use super::graph;
 use super::names::pytorch_name;
 use crate::data::named::FID_INCEPTION;
 use crate::import::torch::TorchFile;
@@ -18,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-3;
 /// What every name begins with in the safetensors file.
-const PREFIX: &str = "net.layers.";
+pub(super) const PREFIX: &str = "net.layers.";
 /// [`Inception::hash`] of the published weights, as the file whose sha256 begins with 8560f9a1 holds them.
 const PUBLISHED: &str = "blake3:d9a1ba424f4321e37af405cee56b5bd1";
 /// The same in statistics files of versions before BLAKE3.
@@ -77,7 +76,7 @@ impl Inception {
         let Ok(hash) = ranks.broadcast(hash)?.try_into() else { return Ok(None) };
         let mut params = match own {
             Some(network) => network.params,
-            None => no_weights()?,
+            None => Params::zeros(&graph()?),
         };
         for index in 0..params.specs().len() {
             ranks.broadcast_values(params.value_mut(index))?;
@@ -86,7 +85,7 @@ impl Inception {
     }
 
     fn from_tensors(mut tensors: HashMap<String, ShapedTensor>) -> Result<Inception, String> {
-        let mut params = no_weights().map_err(|e| e.in_full())?;
+        let mut params = Params::zeros(&graph().map_err(|e| e.in_full())?);
         let mut hashes = Vec::new();
         let specs = params.specs().to_vec();
         for spec in specs.iter().filter(|spec| spec.name.ends_with(".weight")) {
@@ -121,12 +120,12 @@ impl Inception {
     }
 }
 
-/// Zeros for all weights.
-fn no_weights() -> Result<Params<f32>, softdiff_engine::Error> {
+/// The network for images that have the size of its input.
+pub(super) fn graph() -> Result<Graph, softdiff_engine::Error> {
     let mut g = Graph::new();
     let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3])?;
-    graph::features(&mut g, x, Align::HalfPixel)?;
-    Ok(Params::zeros(&g))
+    super::graph::features(&mut g, x, Align::HalfPixel)?;
+    Ok(g)
 }
 
 impl RawUnit {
