@@ -238,7 +238,8 @@ impl Line {
                 told = true;
                 self.say(&format!("stop {signal}"), None);
                 if ends {
-                    std::thread::sleep(REASON);
+                    // Rank 0 ends first: a launcher may kill it when another one has ended.
+                    std::thread::sleep(if self.rank == 0 { REASON } else { 2 * BEAT });
                     self.end_by(signal);
                 }
             }
@@ -277,7 +278,13 @@ impl Line {
                 let line: Vec<u8> = text.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
                 match line.trim_end().split_once(' ') {
-                    None if line.starts_with("bye") => return,
+                    None if line.starts_with("bye") => {
+                        if let (Some(_), Some(signal)) = (self.ends_by_signal.get(), self.stop.signal()) {
+                            std::thread::sleep(REASON);
+                            self.end_by(signal);
+                        }
+                        return;
+                    }
                     Some(("stop", signal)) => self.stop_by(signal),
                     // Rank 0 passes on what it hears, with the number in it.
                     Some(("end", reason)) => {
