@@ -36,7 +36,10 @@ fn sampled_files_are_those_of_one_process_byte_by_byte() {
             let words = of(&together);
             share(launcher, ranks, &words.iter().map(String::as_str).collect::<Vec<_>>());
             for file in files {
-                assert!(bytes(format!("{together}{file}")) == bytes(format!("{alone}{file}")), "{launcher} {name}{file}");
+                assert!(
+                    bytes(format!("{together}{file}")) == bytes(format!("{alone}{file}")),
+                    "{launcher} {name}{file}"
+                );
             }
         }
     };
@@ -73,7 +76,8 @@ fn metrics_of_features_are_those_of_one_process_to_the_last_digit() {
                        --kid-subsets=4 --neighbours=3 --json --metrics=fid,kid,prdc,feature-memorisation,memorisation";
         let places =
             [("--network", network.clone()), ("--save-statistics", scratch.path(&format!("{name}-statistics.npz")))];
-        let mut words: Vec<String> = ["eval", &images].into_iter().chain(options.split(' ')).map(str::to_owned).collect();
+        let mut words: Vec<String> =
+            ["eval", &images].into_iter().chain(options.split(' ')).map(str::to_owned).collect();
         words.extend(places.into_iter().flat_map(|(flag, place)| [flag.to_owned(), place]));
         words
     };

@@ -48,6 +48,9 @@ Example: without a network, and two results side by side
   softdiff eval images.npz --against embedded:fashion-mnist --metrics sliced-wasserstein,memorisation
   softdiff eval compare first.json second.json
 
+Example: features computed by four processes
+  mpirun -n 4 softdiff eval images.npz --against cifar10 --device cpu
+
 The result says how it was measured. docs/evaluation.md explains every number.";
 
 /// Measure generated images against a data set or its statistics, or compare two results.

@@ -39,8 +39,9 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
-Example: the same files by four jobs, of which this is the first
+Example: the same files by four jobs, of which this is the first; by four processes that share the images
   softdiff sample runs/first --seeds 0..1000 --out images/ --only 1/4
+  mpirun -n 4 softdiff sample runs/first --seeds 0..1000 --out images/ --device cpu
 
 Example: steps that end at every knot of the schedule; an average of another width, made from the checkpoints kept
   softdiff sample runs/first --steps 64 --set sample.grid=knots --out knots.png
@@ -163,7 +164,8 @@ impl Sample {
         // A film alone replaces no grid that was made before.
         let usual = (self.means.is_none() && self.film.is_none()).then(|| PathBuf::from("samples.png"));
         let out = self.out.clone().or(usual);
-        let mut generator = Generator::new(&device, model.predictor(), &generation, precision)?.with_ranks(ranks.clone());
+        let mut generator =
+            Generator::new(&device, model.predictor(), &generation, precision)?.with_ranks(ranks.clone());
         model.require_same(ranks, &generation, seeds, &serde_json::to_vec(&made)?)?;
         if !ranks.is_first() {
             return if out.is_some() { Ok(generator.serve(&generation)?) } else { Ok(()) };

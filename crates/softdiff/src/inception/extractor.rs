@@ -96,7 +96,8 @@ impl Extractor {
         loop {
             let message = self.ranks.broadcast(vec![])?;
             let Some((header, pictures)) = message.split_at_checked(3 * size_of::<u32>()) else { return Ok(()) };
-            let length = |axis: usize| header.as_chunks().0.get(axis).map_or(0, |word| u32::from_le_bytes(*word) as usize);
+            let length =
+                |axis: usize| header.as_chunks().0.get(axis).map_or(0, |word| u32::from_le_bytes(*word) as usize);
             self.share(pictures, [0, 1, 2].map(length))?;
         }
     }

@@ -5,10 +5,10 @@ use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Result, ReverseSteps, Sampler, SamplerError, Sampling};
 use rayon::prelude::*;
+use softdiff_engine::Device;
 use softdiff_engine::Precision;
 use softdiff_engine::hash::ContentHash;
 use softdiff_engine::ranks::Ranks;
-use softdiff_engine::Device;
 
 /// What to make images with.
 pub struct Generation<'a> {

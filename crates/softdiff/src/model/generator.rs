@@ -118,12 +118,7 @@ impl Generator {
     }
 
     /// The images of these seeds, made by this rank.
-    fn make(
-        &mut self,
-        generation: &Generation<'_>,
-        seeds: &[u64],
-        progress: &mut StepProgress,
-    ) -> Result<Vec<f64>> {
+    fn make(&mut self, generation: &Generation<'_>, seeds: &[u64], progress: &mut StepProgress) -> Result<Vec<f64>> {
         let before = self.execution.evaluations();
         let images = match &mut self.execution {
             Execution::Memory(denoiser) => generation.images(denoiser.as_mut(), seeds, progress),
