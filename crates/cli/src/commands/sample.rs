@@ -116,7 +116,7 @@ impl Sample {
     /// Rank 0 writes and speaks; the others make a part of the images and need the model, not the place of the files.
     fn perform(&self, ranks: &Ranks, device: &OpenDevice<'_>, json: bool) -> Outcome {
         let format = self.film.as_deref().map(film_format).transpose()?;
-        let mut model = self.checkpoint.open(&self.model, self.weights.clone())?;
+        let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let mut section = model.recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);

@@ -13,7 +13,7 @@ pub(super) enum CheckpointJudge<'a> {
     /// Images made with its weights.
     Images(Box<Scorer<'a>>),
     /// Its loss on images that are held out.
-    HeldOut(HeldOutLoss<'a>),
+    HeldOut(Box<HeldOutLoss<'a>>),
     /// What another rank does for rank 0's judge.
     Helper(Box<ScoreHelper<'a>>),
 }
@@ -26,7 +26,7 @@ impl<'a> CheckpointJudge<'a> {
         ranks: &Ranks,
     ) -> Result<CheckpointJudge<'a>, ScoreError> {
         Ok(match prepared.recipe.checkpoint.metric == HeldOutLoss::METRIC {
-            true => CheckpointJudge::HeldOut(HeldOutLoss::new(prepared, device)?),
+            true => CheckpointJudge::HeldOut(Box::new(HeldOutLoss::new(prepared, device)?)),
             false => CheckpointJudge::Images(Box::new(Scorer::with_ranks(prepared, device, network, ranks)?)),
         })
     }
