@@ -5,17 +5,18 @@ mod run_support;
 use run_support::folder;
 use softdiff::Model;
 use softdiff::data::{LoadOptions, Source, Transform};
-use softdiff::engine::Device;
 use softdiff::engine::ranks::{Ranks, Reduce, ThreadRank};
+use softdiff::engine::{Device, Params};
 use softdiff::hint::Hint;
 use softdiff::inception::{Extractor, Inception, Preset, random_weights};
 use softdiff::model::{Generator, batch_size};
-use softdiff::run::RunFolder;
+use softdiff::run::{RunFolder, StopRequest, StopSignal};
 use softdiff::sampler::SamplerError;
-use softdiff::train::Training;
+use softdiff::train::{CheckpointScore, Training, Watcher};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 /// What rank 0 of `size` gives, while the others do their part.
 fn on_ranks<T: Send>(size: usize, each: impl Fn(Ranks) -> Option<T> + Sync) -> T {
@@ -48,7 +49,7 @@ const TINY: [&str; 17] = [
     "sample.steps=4",
 ];
 
-fn training(sets: &[&str]) -> Training<'static> {
+fn training<'a>(sets: &[&str]) -> Training<'a> {
     let training = Training::from_recipe("quickstart").device(&Device::Cpu);
     TINY.iter().chain(sets).fold(training, |training, set| training.set(*set))
 }
@@ -165,6 +166,57 @@ fn features_are_those_of_one_process_on_1_2_and_4_ranks_which_get_the_network_fr
         assert!(found == (expected.clone(), network.hash()), "{size} ranks");
     }
     assert!(on_ranks(2, |ranks| Some(Inception::of_first(None, &ranks).unwrap().is_none())));
+}
+
+/// Asks to stop while a checkpoint is scored.
+struct StopsAtScore(StopRequest);
+
+impl Watcher for StopsAtScore {
+    fn evaluate(
+        &mut self,
+        _: u64,
+        _: &Params<f32>,
+    ) -> Result<Vec<CheckpointScore>, Box<dyn std::error::Error + Send + Sync>> {
+        self.0.ask(StopSignal::Terminate);
+        // Longer than a request takes to be noticed.
+        thread::sleep(Duration::from_millis(200));
+        Ok(vec![])
+    }
+    fn stop_request(&self) -> StopRequest {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn a_preview_and_a_score_that_a_request_to_stop_left_out_are_made_by_all_ranks_when_the_run_goes_on() {
+    let sets = [
+        "preview.every=2",
+        "preview.images=3",
+        "preview.steps=2",
+        "checkpoint.every=2",
+        "checkpoint.metric=sliced-wasserstein",
+        "checkpoint.images=4",
+        "checkpoint.keep_best=1",
+    ];
+    let events = |root: &FilePath| {
+        let text = std::fs::read_to_string(RunFolder::new(root).events()).unwrap();
+        text.lines().filter(|line| !line.contains("\"stopped\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (straight, stopped) = (folder("share_straight"), folder("share_stopped"));
+    training(&sets).run_in(&straight).unwrap();
+    on_ranks(2, |ranks| {
+        let mut watcher = StopsAtScore(StopRequest::default());
+        let training = training(&sets).ranks(ranks.clone());
+        let said = match ranks.is_first() {
+            true => training.watch(&mut watcher).run_in(&stopped),
+            false => training.run_in(&stopped),
+        };
+        said.map(drop).unwrap_err();
+        Some(())
+    });
+    assert_eq!(events(&stopped).iter().filter(|line| line.contains("sliced-wasserstein")).count(), 0);
+    on_ranks(2, |ranks| training(&sets).ranks(ranks).run_in(&stopped).map(drop).ok());
+    assert_eq!(events(&stopped), events(&straight));
 }
 
 #[test]
