@@ -33,6 +33,16 @@ impl ContentHash {
         hasher.finish()
     }
 
+    /// Its bytes, as they are sent to other ranks.
+    pub fn bytes(&self) -> [u8; 16] {
+        self.0
+    }
+
+    /// As it was sent.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        ContentHash(bytes)
+    }
+
     /// The 32 hexadecimal digits, as file names have them.
     pub fn hex(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))

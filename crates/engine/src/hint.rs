@@ -65,7 +65,7 @@ impl Hint for Error {
         match self {
             Error::Unknown { hint, .. } => hint.as_deref().map(Cow::from),
             Error::Device { hint, .. } => Some(hint.into()),
-            Error::Rank { .. } => Some("start all ranks again: they continue from the last checkpoint".into()),
+            Error::Rank { .. } => Some("start all ranks again; training continues from the last checkpoint".into()),
             Error::Memory { .. } => Some("use a smaller batch, or free the GPU (nvidia-smi shows who uses it)".into()),
             Error::TooLarge { .. } => Some(
                 "use a smaller batch (train.batch, train.accumulate, --batch), data.size or network.channels".into(),

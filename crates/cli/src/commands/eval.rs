@@ -5,6 +5,7 @@ mod metric;
 mod sets;
 
 use super::device::DeviceFlag;
+use super::together::{OpenDevice, share};
 use crate::atomic_file::{self, save, unwritable};
 use crate::diagnostics::{Failure, Outcome};
 use crate::output::counted;
@@ -13,14 +14,15 @@ use clap::{Args, Subcommand};
 use metric::MetricFlag;
 use sets::SetFlags;
 use softdiff::data::Dataset;
+use softdiff::engine::ranks::Ranks;
 use softdiff::image::{Picture, grid};
-use softdiff::inception::{Inception, Preset};
+use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::metrics::{
     Evaluation, EvaluationOptions, Evaluator, Made, Metric, MetricError, Nearest, Reference, TaskProgress,
 };
 use softdiff::model::{LikelihoodOptions, Model, batch_size};
 use softdiff::quote::one_line;
-use softdiff::run::RunFolder;
+use softdiff::run::{RunFolder, StopRequest};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -45,6 +47,9 @@ Example: bits per dimension of test images under a model, by its probability flo
 Example: without a network, and two results side by side
   softdiff eval images.npz --against embedded:fashion-mnist --metrics sliced-wasserstein,memorisation
   softdiff eval compare first.json second.json
+
+Example: features computed by four processes
+  mpirun -n 4 softdiff eval images.npz --against cifar10 --device cpu
 
 The result says how it was measured. docs/evaluation.md explains every number.";
 
@@ -118,23 +123,29 @@ pub struct Measure {
 }
 
 impl Eval {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
         match self.verb {
             Some(EvalVerb::Compare(compare)) => compare.run(json),
-            None => self.measure.run(json),
+            None => {
+                let measure = &self.measure;
+                share(&measure.device, stop, |ranks, device| measure.run(ranks, device, json))
+            }
         }
     }
 }
 
 impl Measure {
-    fn run(&self, json: bool) -> Outcome {
+    fn run(&self, ranks: &Ranks, device: &OpenDevice<'_>, json: bool) -> Outcome {
         let begun = Instant::now();
         let metrics = MetricFlag::expand(&self.metrics);
+        if !ranks.is_first() {
+            return self.help(ranks, device);
+        }
         let tasks = Tasks::default();
         let progress = |task, unit, done, total| tasks.update(task, unit, done, total);
         let mut evaluation = match metrics.contains(&Metric::Likelihood) {
-            true => self.likelihood(&metrics, &progress)?,
-            false => self.evaluate(&metrics, &progress)?,
+            true => self.likelihood(&metrics, ranks, device, &progress)?,
+            false => self.evaluate(&metrics, ranks, device, &progress)?,
         };
         // Decoding included.
         evaluation.seconds = begun.elapsed().as_secs_f64();
@@ -153,19 +164,40 @@ impl Measure {
         Ok(())
     }
 
-    fn evaluate(&self, metrics: &[Metric], progress: TaskProgress<'_>) -> Result<Evaluation, Failure> {
-        let device = self.device.open()?;
+    /// Computes features for rank 0, which needs no help with anything else.
+    fn help(&self, ranks: &Ranks, device: &OpenDevice<'_>) -> Outcome {
+        let Some(network) = Inception::of_first(None, ranks)? else { return Ok(()) };
+        Ok(Extractor::new(&device()?, &network, self.preset).with_ranks(ranks.clone()).serve()?)
+    }
+
+    fn evaluate(
+        &self,
+        metrics: &[Metric],
+        ranks: &Ranks,
+        device: &OpenDevice<'_>,
+        progress: TaskProgress<'_>,
+    ) -> Result<Evaluation, Failure> {
+        let device = device()?;
         let mut evaluator = Evaluator::new(&device).with_options(self.options()).with_progress(progress);
         // The network first: a wrong file should not cost the time of decoding.
-        if metrics.iter().any(|metric| metric.needs_network()) {
-            evaluator = evaluator.with_preset(&self.network()?, self.preset);
+        let needs_network = metrics.iter().any(|metric| metric.needs_network());
+        let network = if needs_network { Some(self.network()?) } else { None };
+        if let Some(network) = Inception::of_first(network, ranks)? {
+            evaluator = evaluator.with_preset(&network, self.preset).with_ranks(ranks);
         }
         let (images, reference) = self.sets.load()?;
         self.check_run(images.made.as_ref())?;
         let evaluation = evaluator.evaluate(&images, &reference, metrics)?;
-        let Reference::Images(reference) = &reference else { return Ok(evaluation) };
-        if let (Some(path), true) = (&self.save_statistics, !evaluation.protocol.network.is_empty()) {
-            let (statistics, note) = evaluator.reference_statistics(reference)?;
+        let Reference::Images(reference) = &reference else {
+            evaluator.release()?;
+            return Ok(evaluation);
+        };
+        let statistics = match &self.save_statistics {
+            Some(path) if needs_network => Some((path, evaluator.reference_statistics(reference)?)),
+            _ => None,
+        };
+        evaluator.release()?;
+        if let Some((path, (statistics, note))) = statistics {
             atomic_file::write(path, |file| statistics.write(file, &note)).map_err(|error| unwritable(path, &error))?;
         }
         if let (Some(path), true) = (&self.show_neighbours, metrics.contains(&Metric::Memorisation)) {
@@ -174,14 +206,21 @@ impl Measure {
         Ok(evaluation)
     }
 
-    fn likelihood(&self, metrics: &[Metric], progress: TaskProgress<'_>) -> Result<Evaluation, Failure> {
+    fn likelihood(
+        &self,
+        metrics: &[Metric],
+        ranks: &Ranks,
+        device: &OpenDevice<'_>,
+        progress: TaskProgress<'_>,
+    ) -> Result<Evaluation, Failure> {
         if metrics.len() > 1 {
             return Err(MetricError::LikelihoodOfImages.into());
         }
         let (place, images) = self.sets.model_and_images()?;
         let model = Model::open(&place, None)?;
         self.check_run(None)?;
-        let device = self.device.open()?;
+        Inception::of_first(None, ranks)?;
+        let device = device()?;
         let (probes, tolerance, seed) = (self.probes, self.tolerance, self.seed);
         let options = LikelihoodOptions { probes, tolerance, seed, batch: batch_size::LIKELIHOOD.on(&device) };
         Ok(Evaluator::new(&device).with_progress(progress).likelihood(&model, &images, &options)?)

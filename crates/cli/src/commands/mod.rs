@@ -22,6 +22,7 @@ mod sample;
 mod schedule;
 mod seeds;
 mod studio;
+mod together;
 mod train;
 mod watch;
 
@@ -63,7 +64,7 @@ impl CliCommand {
             CliCommand::Corrupt(arguments) => corrupt::run(arguments, json),
             CliCommand::Data(data) => data.run(json),
             CliCommand::Doctor(doctor) => doctor.run(json, stop),
-            CliCommand::Eval(eval) => eval.run(json),
+            CliCommand::Eval(eval) => eval.run(json, stop),
             CliCommand::Export(export) => export.run(json),
             CliCommand::Import(import) => import.run(json),
             CliCommand::Man(man) => man.run(json),
@@ -72,7 +73,7 @@ impl CliCommand {
             CliCommand::Report(report) => report.run(json),
             CliCommand::Reproduce(reproduce) => reproduce.run(json, stop),
             CliCommand::Restore(restore) => restore.run(json),
-            CliCommand::Sample(sample) => sample.run(json),
+            CliCommand::Sample(sample) => sample.run(json, stop),
             CliCommand::Schedule(arguments) => schedule::run(*arguments, json),
             CliCommand::Studio(studio) => studio.run(json, stop),
             CliCommand::Train(train) => train.run(json, stop),

@@ -5,6 +5,7 @@ use super::device::DeviceFlag;
 use super::images::{self, LoadedImages};
 use super::part::Part;
 use super::seeds::Seeds;
+use super::together::{OpenDevice, share};
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use crate::output::counted;
@@ -13,11 +14,13 @@ use clap::Args;
 use serde_json::json;
 use softdiff::corruption::Shape;
 use softdiff::engine::Device;
+use softdiff::engine::ranks::Ranks;
 use softdiff::image::FilmFormat;
 use softdiff::metrics::Made;
 use softdiff::model::{Generation, Generator, ImageMaker, Model, batch_size, write_images};
 use softdiff::prior::Prior;
 use softdiff::recipe::Weights;
+use softdiff::run::StopRequest;
 use softdiff::sampler::{Ending, SamplerError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -36,8 +39,9 @@ Example: 1000 images as files, as one npz, and eight on their way
   softdiff sample runs/first --seeds 0..1000 --out images.npz
   softdiff sample runs/first --seeds 0..8 --means means.png --film film.gif
 
-Example: the same files by four jobs, of which this is the first
+Example: the same files by four jobs, of which this is the first; by four processes that share the images
   softdiff sample runs/first --seeds 0..1000 --out images/ --only 1/4
+  mpirun -n 4 softdiff sample runs/first --seeds 0..1000 --out images/ --device cpu
 
 Example: steps that end at every knot of the schedule; an average of another width, made from the checkpoints kept
   softdiff sample runs/first --steps 64 --set sample.grid=knots --out knots.png
@@ -105,7 +109,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    pub fn run(self, json: bool) -> Outcome {
+    pub fn run(self, json: bool, stop: &StopRequest) -> Outcome {
+        share(&self.device, stop, |ranks, device| self.perform(ranks, device, json))
+    }
+
+    /// Rank 0 writes and speaks; the others make a part of the images and need the model, not the place of the files.
+    fn perform(&self, ranks: &Ranks, device: &OpenDevice<'_>, json: bool) -> Outcome {
         let format = self.film.as_deref().map(film_format).transpose()?;
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let mut section = model.recipe.with_sets(&self.set)?.sample;
@@ -131,12 +140,13 @@ impl Sample {
             sampling = sampling.beginning(self.begin_at);
             set.push(format!("begin at {} with {}", self.begin_at, pictures.source));
         }
-        let device = self.device.open()?;
+        let device = device()?;
         let seeds = match self.only {
             Some(part) => part.of(&self.seeds.0, "seeds")?,
             None => &self.seeds.0,
         };
-        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, seeds.len());
+        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device));
+        let batch = batch_size::of_part(batch, seeds.len(), &device, ranks);
         let precision = model.recipe.train.precision;
         let generation = model.generation(sampler.as_ref(), &sampling, batch);
         let made = Made {
@@ -151,8 +161,17 @@ impl Sample {
             seeds: self.seeds.to_string(),
             set,
         };
+        // A film alone replaces no grid that was made before.
+        let usual = (self.means.is_none() && self.film.is_none()).then(|| PathBuf::from("samples.png"));
+        let out = self.out.clone().or(usual);
+        let mut generator =
+            Generator::new(&device, model.predictor(), &generation, precision)?.with_ranks(ranks.clone());
+        model.require_same(ranks, &generation, seeds, &serde_json::to_vec(&made)?)?;
+        if !ranks.is_first() {
+            return if out.is_some() { Ok(generator.serve(&generation)?) } else { Ok(()) };
+        }
         let mut making = Making {
-            generator: Generator::new(&device, model.predictor(), &generation, precision)?,
+            generator,
             generation,
             made,
             progress: Progress::new("sampling", "images"),
@@ -160,12 +179,11 @@ impl Sample {
             total: seeds.len(),
             time: Duration::ZERO,
         };
-        // A film alone replaces no grid that was made before.
-        let usual = (self.means.is_none() && self.film.is_none()).then(|| PathBuf::from("samples.png"));
         let mut written = Vec::new();
         let mut images = None;
-        if let Some(out) = self.out.clone().or(usual) {
-            write_images(&out, model.path.shape(), seeds, batch, &mut making)?;
+        if let Some(out) = out {
+            write_images(&out, model.path.shape(), seeds, batch * ranks.size(), &mut making)?;
+            making.generator.release()?;
             images = Some((making.made(), making.time.as_secs_f64()));
             written.push(out.display().to_string());
         }

@@ -1,6 +1,8 @@
 //! What tests of whole commands share: a place of their own, the program, and a run that takes a second.
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub mod mpirun;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -35,8 +35,6 @@ library!(
 
 /// The oldest version that works: graphs that hold its work beside calls outside of them.
 const OLDEST: i32 = 21_400;
-/// Where NCCL's rank 0 listens; every rank reads it.
-const ROOT: &str = "NCCL_COMM_ID";
 /// Results that say that another process, or the way to it, is lost.
 const SYSTEM_ERROR: i32 = sys::ncclResult_t::ncclSystemError as i32;
 const REMOTE_ERROR: i32 = sys::ncclResult_t::ncclRemoteError as i32;
@@ -115,7 +113,7 @@ impl NcclId {
     /// Its size.
     pub const BYTES: usize = size_of::<sys::ncclUniqueId>();
 
-    /// A new one: rank 0 makes it for all, and listens. After [`NcclId::listen_at`] every rank makes the same.
+    /// A new one: rank 0 makes it for all, and listens.
     pub fn new() -> Result<NcclId> {
         let nccl = Nccl::recent()?;
         let mut id = sys::ncclUniqueId { internal: [0; NcclId::BYTES] };
@@ -132,15 +130,6 @@ impl NcclId {
     /// As it was sent by rank 0.
     pub fn from_bytes(bytes: [u8; NcclId::BYTES]) -> NcclId {
         NcclId(sys::ncclUniqueId { internal: bytes.map(|byte| byte as c_char) })
-    }
-
-    /// Rank 0 will listen at this address, `HOST:PORT`, and all know it. To be called before a GPU is opened; an address that the
-    /// user set stays.
-    pub fn listen_at(address: &str) {
-        if std::env::var_os(ROOT).is_none() {
-            // SAFETY: no library is loaded yet whose threads might read the environment; our own read it through the same lock.
-            unsafe { std::env::set_var(ROOT, address) };
-        }
     }
 }
 

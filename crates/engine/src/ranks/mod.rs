@@ -1,4 +1,4 @@
-//! Several processes that train one network: who they are, and how their gradients become one.
+//! Several processes that work together: who they are, how they divide images, and how their gradients become one.
 //!
 //! A batch has a fixed number of equal shares, whoever computes them. With [`Reduce::Exact`] their gradients are added in the
 //! order of a fixed tree ([`tree`]), so that the number of ranks changes no bit.
@@ -15,7 +15,11 @@ pub(crate) use tree::ShareSum;
 
 use crate::cuda::NcclRank;
 use crate::error::{Error, Result};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// The most bytes of one exchange in [`Ranks::gather_parts`].
+const AT_ONCE: usize = 1 << 26;
 
 /// What the ranks of a run say to each other. Every rank makes the same calls in the same order.
 pub trait Communicator: Send + Sync {
@@ -94,9 +98,36 @@ impl Ranks {
     }
 
     /// The shares of a batch that this rank computes, of `shares`, which its number divides.
-    pub fn own(&self, shares: u64) -> std::ops::Range<u64> {
+    pub fn own(&self, shares: u64) -> Range<u64> {
         let each = shares / self.size() as u64;
         self.rank() as u64 * each..(self.rank() as u64 + 1) * each
+    }
+
+    /// The part of `count` things that this rank has: equal parts, up to one, in the order of the ranks.
+    pub fn part(&self, count: usize) -> Range<usize> {
+        part(self.rank(), self.size(), count)
+    }
+
+    /// What the ranks made of their [`part`](Self::part)s of `count` things, `unit` bytes of each thing, in order.
+    pub fn gather_parts(&self, own: Vec<u8>, count: usize, unit: usize) -> Result<Vec<u8>> {
+        let Some(others) = self.others() else { return Ok(own) };
+        let size = self.size();
+        let mut all = vec![0; count * unit];
+        let longest = count.div_ceil(size);
+        let round = (AT_ONCE / (unit * size).max(1)).clamp(1, longest.max(1));
+        for first in (0..longest).step_by(round) {
+            // All ranks send messages of one length.
+            let mut message = vec![0; round * unit];
+            let rest = &own[own.len().min(first * unit)..];
+            let length = rest.len().min(message.len());
+            message[..length].copy_from_slice(&rest[..length]);
+            for (rank, message) in others.gather(&message)?.chunks_exact((round * unit).max(1)).enumerate() {
+                let part = part(rank, size, count);
+                let (from, to) = (part.end.min(part.start + first), part.end.min(part.start + first + round));
+                all[from * unit..to * unit].copy_from_slice(&message[..(to - from) * unit]);
+            }
+        }
+        Ok(all)
     }
 
     /// The largest of what the ranks say.
@@ -117,8 +148,7 @@ impl Ranks {
             Some((rank, _)) => Err(Error::Device {
                 what: format!("rank {rank} differs from rank 0"),
                 problem: what.into(),
-                hint: "use the same program, images and kind of processor on all hosts; the last checkpoint is whole"
-                    .into(),
+                hint: "use the same program, files and kind of processor on all hosts".into(),
             }),
             None => Ok(()),
         }
@@ -144,10 +174,44 @@ impl Ranks {
     }
 }
 
+fn part(rank: usize, size: usize, count: usize) -> Range<usize> {
+    count * rank / size..count * (rank + 1) / size
+}
+
 pub(crate) fn to_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 pub(crate) fn from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn the_parts_of_all_ranks_come_together_in_their_order() {
+        // The last ones take several messages.
+        for (count, unit) in [(0, 4), (1, 4), (3, 1), (10, 8), (1 << 16, 1 << 12), (7, 1 << 25)] {
+            let all: Arc<Vec<u8>> = Arc::new((0..count * unit).map(|i| (i * 31 / 7) as u8).collect());
+            let threads: Vec<_> = ThreadRank::all(3)
+                .into_iter()
+                .map(|rank| {
+                    let all = all.clone();
+                    thread::spawn(move || {
+                        let ranks = Ranks::new(Arc::new(rank), Reduce::Exact);
+                        let part = ranks.part(count);
+                        let own = all[part.start * unit..part.end * unit].to_vec();
+                        assert!(ranks.gather_parts(own, count, unit).unwrap() == *all, "{count} of {unit}");
+                        part.len()
+                    })
+                })
+                .collect();
+            let lengths: Vec<usize> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert_eq!(lengths.iter().sum::<usize>(), count);
+            assert!(lengths.iter().all(|&length| length.abs_diff(count / 3) <= 1));
+        }
+    }
 }

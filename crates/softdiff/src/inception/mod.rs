@@ -10,11 +10,13 @@ mod extractor;
 mod graph;
 mod names;
 mod preset;
+mod random;
 mod weights;
 
 pub use error::InceptionError;
 pub use extractor::Extractor;
 pub use preset::Preset;
+pub use random::random_weights;
 pub use weights::Inception;
 
 /// Length of a feature vector.

@@ -1,7 +1,6 @@
 //! The weights: read from either published form, checked, and folded.
 
 use super::InceptionError;
-use super::graph;
 use super::names::pytorch_name;
 use crate::data::named::FID_INCEPTION;
 use crate::import::torch::TorchFile;
@@ -10,6 +9,7 @@ use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use softdiff_engine::hash::ContentHash;
 use softdiff_engine::op::Align;
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Graph, Hint, Params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-3;
 /// What every name begins with in the safetensors file.
-const PREFIX: &str = "net.layers.";
+pub(super) const PREFIX: &str = "net.layers.";
 /// [`Inception::hash`] of the published weights, as the file whose sha256 begins with 8560f9a1 holds them.
 const PUBLISHED: &str = "blake3:d9a1ba424f4321e37af405cee56b5bd1";
 /// The same in statistics files of versions before BLAKE3.
@@ -67,11 +67,25 @@ impl Inception {
         Self::from_tensors(tensors).map_err(|reason| InceptionError::WrongNetwork { path: path.into(), reason })
     }
 
+    /// Rank 0's network, if it has one, on every rank.
+    pub fn of_first(own: Option<Inception>, ranks: &Ranks) -> Result<Option<Inception>, InceptionError> {
+        if ranks.others().is_none() {
+            return Ok(own);
+        }
+        let hash = own.as_ref().map_or(vec![], |network| network.hash.bytes().to_vec());
+        let Ok(hash) = ranks.broadcast(hash)?.try_into() else { return Ok(None) };
+        let mut params = match own {
+            Some(network) => network.params,
+            None => Params::zeros(&graph()?),
+        };
+        for index in 0..params.specs().len() {
+            ranks.broadcast_values(params.value_mut(index))?;
+        }
+        Ok(Some(Inception { params, hash: ContentHash::from_bytes(hash) }))
+    }
+
     fn from_tensors(mut tensors: HashMap<String, ShapedTensor>) -> Result<Inception, String> {
-        let mut g = Graph::new();
-        let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3]).map_err(|e| e.in_full())?;
-        graph::features(&mut g, x, Align::HalfPixel).map_err(|e| e.in_full())?;
-        let mut params = Params::zeros(&g);
+        let mut params = Params::zeros(&graph().map_err(|e| e.in_full())?);
         let mut hashes = Vec::new();
         let specs = params.specs().to_vec();
         for spec in specs.iter().filter(|spec| spec.name.ends_with(".weight")) {
@@ -104,6 +118,14 @@ impl Inception {
     pub fn is_named(&self, hash: &str) -> bool {
         hash == self.hash.to_string() || (self.is_published() && hash == PUBLISHED_BEFORE)
     }
+}
+
+/// The network for images that have the size of its input.
+pub(super) fn graph() -> Result<Graph, softdiff_engine::Error> {
+    let mut g = Graph::new();
+    let x = g.input("pictures", [1, super::SIDE, super::SIDE, 3])?;
+    super::graph::features(&mut g, x, Align::HalfPixel)?;
+    Ok(g)
 }
 
 impl RawUnit {

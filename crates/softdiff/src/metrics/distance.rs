@@ -23,13 +23,15 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// FID against all images of a set; the statistics of its features come from the cache, or are stored there.
+    /// FID against all images of a set; the statistics of its features come from the cache, or are stored there. Other ranks of the
+    /// extractor are released after this, and after every [`Distance::of`].
     pub fn fid(
         mut extractor: Extractor,
         reference: &ImageSet,
         progress: TaskProgress<'_>,
     ) -> Result<Distance, MetricError> {
         let (features, _) = Features::cached(&mut extractor, reference, 0, progress)?;
+        extractor.release()?;
         let reference = Box::new(FidReference::new(&features.statistics)?);
         Ok(Distance::Fid { extractor: Box::new(extractor), reference })
     }
@@ -39,6 +41,7 @@ impl Distance {
         match self {
             Distance::Fid { extractor, reference } => {
                 let features = Features::of(extractor, images, size, 0, &|_, _| {})?;
+                extractor.release()?;
                 Ok(Measured::new(reference.distance(&features.statistics)?))
             }
             Distance::SlicedWasserstein { reference, directions } => {

@@ -1,6 +1,7 @@
 //! How many images are computed at a time where nothing else is asked for.
 
 use softdiff_engine::Device;
+use softdiff_engine::ranks::Ranks;
 
 /// A batch size for each kind of device: enough to fill a GPU, few enough to stay near a CPU's caches.
 #[derive(Clone, Copy, Debug)]
@@ -23,4 +24,11 @@ impl BatchSize {
     pub fn on(self, device: &Device) -> usize {
         if device.is_gpu() { self.gpu } else { self.cpu }
     }
+}
+
+/// The same for `images` of which every rank makes its part. A place in a batch that is not filled costs a CPU as much as
+/// another; on a GPU the batch is that of one process, so that the same kernels run.
+pub fn of_part(batch: usize, images: usize, device: &Device, ranks: &Ranks) -> usize {
+    let most = if device.is_gpu() { images } else { images.div_ceil(ranks.size()) };
+    batch.clamp(1, most.max(1))
 }

@@ -1,12 +1,14 @@
 //! Images from seeds: image i is a function of the model and `seeds[i]`, whatever else is in its batch.
 
-use super::{GraphSampler, Model, NetworkDenoiser, Predictor};
+use super::{Model, NetworkDenoiser, Predictor};
 use crate::path::Path;
 use crate::prior::Prior;
 use crate::sampler::{Denoiser, Result, ReverseSteps, Sampler, SamplerError, Sampling};
 use rayon::prelude::*;
+use softdiff_engine::Device;
 use softdiff_engine::Precision;
-use softdiff_engine::{Device, Params};
+use softdiff_engine::hash::ContentHash;
+use softdiff_engine::ranks::Ranks;
 
 /// What to make images with.
 pub struct Generation<'a> {
@@ -67,7 +69,7 @@ impl Generation<'_> {
     }
 
     /// All images, a batch at a time as `make` makes them, which is to call its second argument after every step.
-    fn by_parts(
+    pub(super) fn by_parts(
         &self,
         seeds: &[u64],
         progress: &mut StepProgress,
@@ -111,74 +113,29 @@ impl Model {
         Predictor { network: &*self.network, params: &self.params, prediction, condition, path }
     }
 
+    /// An error where another rank has another model, or is to make other images: from other seeds, or with other `options`.
+    pub fn require_same(
+        &self,
+        ranks: &Ranks,
+        generation: &Generation<'_>,
+        seeds: &[u64],
+        options: &[u8],
+    ) -> Result<()> {
+        if ranks.others().is_none() {
+            return Ok(());
+        }
+        let bytes_of = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let weights = (0..self.params.specs().len()).map(|index| ContentHash::of(&bytes_of(self.params.value(index))));
+        let seed_bytes: Vec<u8> = seeds.iter().flat_map(|seed| seed.to_le_bytes()).collect();
+        let first = seeds.first().map_or(vec![], |&seed| generation.starts(&[seed]));
+        let rest = [ContentHash::of(options), ContentHash::of(&seed_bytes), ContentHash::of_values(first)];
+        let all = ContentHash::of_parts(weights.chain(rest));
+        Ok(ranks.require_same("the model, the options or the images to begin with", &all.bytes())?)
+    }
+
     /// Making images with it, `batch` at a time.
     pub fn generation<'a>(&'a self, sampler: &'a dyn Sampler, sampling: &'a Sampling, batch: usize) -> Generation<'a> {
         Generation { path: &self.path, prior: &self.prior, sampler, sampling, batch }
-    }
-}
-
-/// A network on a device, ready to make images: on a GPU with x_t in its memory where the sampler's steps are affine.
-pub struct Generator {
-    execution: Execution,
-    made: u64,
-}
-
-/// Where x_t is.
-enum Execution {
-    Device(Box<GraphSampler>),
-    Memory(Box<NetworkDenoiser>),
-}
-
-impl Generator {
-    /// Puts the network on `device`, for images as `generation` says.
-    pub fn new(
-        device: &Device,
-        predictor: Predictor<'_>,
-        generation: &Generation<'_>,
-        precision: Precision,
-    ) -> Result<Generator> {
-        let Generation { sampler, sampling, batch, .. } = *generation;
-        let batch = batch.max(1);
-        let execution = if device.is_gpu() && sampler.is_affine() {
-            Execution::Device(Box::new(GraphSampler::new(device, predictor, sampling, batch, precision)?))
-        } else {
-            Execution::Memory(Box::new(NetworkDenoiser::new(device, predictor, batch, precision)?))
-        };
-        Ok(Generator { execution, made: 0 })
-    }
-
-    /// Other weights for the same network.
-    pub fn set_params(&mut self, params: &Params<f32>) -> Result<()> {
-        match &mut self.execution {
-            Execution::Memory(denoiser) => denoiser.set_params(params),
-            Execution::Device(graph) => graph.set_params(params),
-        }
-    }
-
-    /// [`Generation::images`] of the generation it was made for.
-    pub fn images(
-        &mut self,
-        generation: &Generation<'_>,
-        seeds: &[u64],
-        progress: &mut StepProgress,
-    ) -> Result<Vec<f64>> {
-        self.made += seeds.len() as u64;
-        match &mut self.execution {
-            Execution::Memory(denoiser) => generation.images(denoiser.as_mut(), seeds, progress),
-            Execution::Device(graph) => generation.by_parts(seeds, progress, |part, after| {
-                let (sampler, sampling) = (generation.sampler, generation.sampling);
-                graph.sample_watched(sampler, generation.starts(part), part, sampling, after)
-            }),
-        }
-    }
-
-    /// Evaluations of the network per image, counted: the mean over all images made, to the nearest whole number.
-    pub fn evaluations(&self) -> usize {
-        let evaluated = match &self.execution {
-            Execution::Memory(denoiser) => denoiser.evaluations(),
-            Execution::Device(graph) => graph.evaluations(),
-        };
-        (evaluated as f64 / self.made.max(1) as f64).round() as usize
     }
 }
 

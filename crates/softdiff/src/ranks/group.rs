@@ -1,9 +1,10 @@
 //! Joining the other ranks of a run, and leaving them.
 
+use super::meeting::{PATIENCE, meet};
 use super::watch::RankWatch;
 use super::{Launch, Launcher};
 use crate::run::{StopRequest, build};
-use softdiff_engine::cuda::{NcclId, NcclRank};
+use softdiff_engine::cuda::{NcclId, NcclRank, Session};
 use softdiff_engine::ranks::{Communicator, MpiRank, Ranks, Reduce};
 use softdiff_engine::{Device, Hint, cpu};
 use std::borrow::Cow;
@@ -15,7 +16,7 @@ pub const SHARES: usize = 8;
 /// Longer than the watch takes to notice that a rank is lost.
 const VERDICT: Duration = Duration::from_secs(12);
 
-/// Why several processes cannot train together.
+/// Why several processes cannot work together.
 #[derive(Debug, thiserror::Error)]
 pub enum RankError {
     /// Only `torchrun`'s variables are set, and the processes are on CPUs.
@@ -55,7 +56,7 @@ impl Hint for RankError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             RankError::NoTransport { size, .. } => format!(
-                "start it by MPI: mpirun -n {size} softdiff train ..., or give each process a GPU; for one process alone unset RANK and WORLD_SIZE"
+                "start it by MPI: mpirun -n {size} softdiff ..., or give each process a GPU; for one process alone unset RANK and WORLD_SIZE"
             )
             .into(),
             RankError::NoMeetingPlace => "set them as torchrun does: MASTER_ADDR=HOST MASTER_PORT=29500".into(),
@@ -63,7 +64,7 @@ impl Hint for RankError {
                 "name the launcher's library: SOFTDIFF_MPI=/path/libmpi.so; under srun, also try --mpi=pmix or --mpi=pmi2"
                     .into()
             }
-            RankError::Lost(_) => "start all ranks again: they continue from the last checkpoint".into(),
+            RankError::Lost(_) => "start all ranks again; training continues from the last checkpoint".into(),
             RankError::Engine(error) => return error.hint(),
         })
     }
@@ -87,25 +88,50 @@ fn require_alike(ranks: &Ranks, device: &Device) -> Result<(), RankError> {
     Ok(ranks.require_same(what, program.as_bytes())?)
 }
 
-/// This process among the ranks of a run.
+/// What rank 0 sent.
+fn nccl_id(bytes: Vec<u8>) -> Result<NcclId, softdiff_engine::Error> {
+    let problem = "sent no identifier of NCCL".into();
+    let bytes = bytes.try_into().map_err(|_| softdiff_engine::Error::Rank { rank: Some(0), problem })?;
+    Ok(NcclId::from_bytes(bytes))
+}
+
+/// Joins the GPUs of the other ranks, which the watch tells if it fails.
+fn join_gpus(
+    session: &Session,
+    id: NcclId,
+    (rank, size): (usize, usize),
+    watch: &RankWatch,
+) -> Result<Arc<NcclRank>, RankError> {
+    let joined = NcclRank::join(session, id, rank, size).inspect_err(|error| {
+        if matches!(error, softdiff_engine::Error::Rank { rank: None, .. }) {
+            std::thread::sleep(VERDICT);
+        }
+        watch.leave(Some(&error.to_string()));
+    });
+    Ok(Arc::new(joined?))
+}
+
+/// This process among those that were started with it.
 pub struct RankGroup {
     communicator: Arc<dyn Communicator>,
     gpu: Option<Arc<NcclRank>>,
     watch: RankWatch,
-    /// What training needs of it.
+    /// What the work needs of it.
     pub ranks: Ranks,
 }
 
 impl RankGroup {
-    /// Joins the processes that were started with this one, each with its device: by MPI, or by NCCL alone where the launcher
-    /// starts no MPI. From then on a lost rank ends the process, with the words and the exit code of `stop`.
+    /// Joins the processes that were started with this one, each with its device: by MPI, or where the launcher starts no MPI by
+    /// TCP and NCCL, for which all must come within two minutes. From then on a lost rank ends the process, with the words and the exit code of `stop`.
     pub fn join(launch: Launch, device: &Device, reduce: Reduce, stop: &StopRequest) -> Result<RankGroup, RankError> {
         let Launch { launcher, rank, size, .. } = launch;
         if launcher == Launcher::Torchrun {
             let Device::Cuda(session) = device else { return Err(RankError::NoTransport { launcher, size }) };
-            let gpu = Arc::new(NcclRank::join(session, NcclId::new()?, rank, size)?);
+            let bring = || Ok(NcclId::new()?.bytes().to_vec());
+            let met = meet(&launch.meeting_place()?, (rank, size), NcclId::BYTES, bring, PATIENCE)?;
+            let watch = RankWatch::over(rank, met.hosts, met.peers, stop)?;
+            let gpu = join_gpus(session, nccl_id(met.token)?, (rank, size), &watch)?;
             let ranks = Ranks::with_gpus(gpu.clone(), gpu.clone(), reduce);
-            let watch = RankWatch::begin(&ranks, stop)?;
             require_alike(&ranks, device)?;
             return Ok(RankGroup { communicator: gpu.clone(), gpu: Some(gpu), watch, ranks });
         }
@@ -120,13 +146,15 @@ impl RankGroup {
         require_alike(&ranks, device)?;
         let Device::Cuda(session) = device else { return Ok(RankGroup { communicator, gpu: None, watch, ranks }) };
         let own = if ranks.is_first() { NcclId::new()?.bytes().to_vec() } else { vec![] };
-        let bytes = ranks.broadcast(own)?.try_into().map_err(|_| {
-            let problem = "sent no identifier of NCCL".into();
-            softdiff_engine::Error::Rank { rank: Some(0), problem }
-        })?;
-        let gpu = Arc::new(NcclRank::join(session, NcclId::from_bytes(bytes), ranks.rank(), size)?);
+        let id = nccl_id(ranks.broadcast(own)?)?;
+        let gpu = join_gpus(session, id, (ranks.rank(), size), &watch)?;
         let ranks = Ranks::with_gpus(communicator.clone(), gpu.clone(), reduce);
         Ok(RankGroup { communicator, gpu: Some(gpu), watch, ranks })
+    }
+
+    /// For work that saves nothing on its way: a signal to any rank ends all of them.
+    pub fn end_by_signal(&self) {
+        self.watch.end_by_signal();
     }
 
     /// The host of each rank.

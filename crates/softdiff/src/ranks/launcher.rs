@@ -2,7 +2,6 @@
 
 use super::RankError;
 use softdiff_engine::Device;
-use softdiff_engine::cuda::NcclId;
 use softdiff_engine::ranks::MpiFamily;
 use std::fmt;
 
@@ -81,10 +80,14 @@ impl Launch {
     /// the process on its machine.
     pub fn open_device(&self, choice: &str) -> Result<Device, RankError> {
         if self.launcher == Launcher::Torchrun && choice != "cpu" {
-            // Before NVIDIA's libraries are loaded: see there.
-            NcclId::listen_at(&meeting_place(&|name| std::env::var(name).ok())?);
+            self.meeting_place()?;
         }
         Ok(Device::open_local(choice, self.local())?)
+    }
+
+    /// Where the ranks find each other without MPI, `HOST:PORT`.
+    pub(super) fn meeting_place(&self) -> Result<String, RankError> {
+        meeting_place(&|name| std::env::var(name).ok())
     }
 
     /// The library that this launcher starts processes for, where it says so.
@@ -111,16 +114,19 @@ impl Launch {
     }
 }
 
-/// Where the ranks find each other without MPI: NCCL's rank 0 listens where `torchrun` says that rank 0 is, or on the next port
-/// where `torchrun` itself listens there.
+/// Rank 0 listens where `torchrun` says that it is, or on the next port where `torchrun` itself listens there.
 fn meeting_place(variable: &dyn Fn(&str) -> Option<String>) -> Result<String, RankError> {
     let (address, port) = (variable("MASTER_ADDR"), variable("MASTER_PORT"));
     let port = port.and_then(|port| port.trim().parse::<u16>().ok());
     let (Some(address), Some(port)) = (address, port) else { return Err(RankError::NoMeetingPlace) };
     let is_taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let port = port.checked_add(u16::from(is_taken)).ok_or(RankError::NoMeetingPlace)?;
-    // IPv6.
-    Ok(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+    Ok(place(&address, port))
+}
+
+/// `HOST:PORT`, also of an address of IPv6.
+pub(super) fn place(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl fmt::Display for Launcher {

@@ -3,29 +3,25 @@
 //!
 //! Every rank has a connection to rank 0. Lines: `.` every second, `stop SIGNAL`, `end WHY` and `bye`.
 
-use crate::run::{Holder, StopRequest, StopSignal};
+use super::connect::connect;
+use super::meeting::{NAME, host_of, name_of};
+use crate::run::{Holder, StopHold, StopRequest, StopSignal, Stopped};
 use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Error, Result};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-const BEAT: Duration = Duration::from_secs(1);
+pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// A rank that says nothing for so long is lost.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The longest that connecting may take.
-const CONNECTING: Duration = Duration::from_secs(20);
-/// The longest that one attempt may take.
-const ATTEMPT: Duration = Duration::from_secs(3);
+/// How long a rank that a signal ends waits for the reason: a launcher that loses one rank signals the others.
+const REASON: Duration = Duration::from_millis(200);
 /// Longest line, so that nobody can fill the memory.
 const LONGEST: usize = 4096;
-/// Bytes of a host's name.
-const NAME: usize = 256;
 
 /// The line to the other ranks.
 pub(super) struct RankWatch(Arc<Line>);
@@ -37,13 +33,14 @@ struct Line {
     /// The ranks at the other ends: on rank 0 all others, elsewhere rank 0.
     peers: Mutex<Vec<(usize, TcpStream)>>,
     leaving: AtomicBool,
+    /// There where a signal ends this process, after the others know.
+    ends_by_signal: OnceLock<StopHold>,
 }
 
 impl RankWatch {
-    /// Connects the ranks and begins to watch. A lost rank ends this process.
+    /// Connects the ranks, which say by MPI where, and begins to watch. A lost rank ends this process.
     pub(super) fn begin(ranks: &Ranks, stop: &StopRequest) -> Result<RankWatch> {
         let hosts = hosts(ranks)?;
-        let rank = ranks.rank();
         let local = hosts.iter().all(|host| *host == hosts[0]);
         let connected = connect(ranks, &hosts, local);
         // All or none.
@@ -56,12 +53,23 @@ impl RankWatch {
         if failed != 0 {
             return Err(Error::Rank { rank: None, problem: "could not connect to rank 0, and says why".into() });
         }
+        RankWatch::over(ranks.rank(), hosts, peers, stop)
+    }
+
+    /// Begins to watch over these connections. A lost rank ends this process.
+    pub(super) fn over(
+        rank: usize,
+        hosts: Vec<String>,
+        peers: Vec<(usize, TcpStream)>,
+        stop: &StopRequest,
+    ) -> Result<RankWatch> {
         let mut readers = Vec::new();
         for (peer, stream) in &peers {
             readers.push((*peer, stream.try_clone().map_err(lost_line)?));
         }
         let leaving = AtomicBool::new(false);
-        let line = Arc::new(Line { rank, hosts, stop: stop.clone(), peers: Mutex::new(peers), leaving });
+        let (peers, ends_by_signal) = (Mutex::new(peers), OnceLock::new());
+        let line = Arc::new(Line { rank, hosts, stop: stop.clone(), peers, leaving, ends_by_signal });
         for (peer, stream) in readers {
             let line = line.clone();
             let name = format!("watching rank {peer}");
@@ -70,6 +78,11 @@ impl RankWatch {
         let beating = line.clone();
         Builder::new().name("signs of life".into()).spawn(move || beating.beat()).map_err(lost_line)?;
         Ok(RankWatch(line))
+    }
+
+    /// From now on a signal to any rank ends all of them.
+    pub(super) fn end_by_signal(&self) {
+        self.0.ends_by_signal.get_or_init(|| self.0.stop.hold());
     }
 
     /// The host of each rank.
@@ -91,113 +104,14 @@ fn lost_line(error: std::io::Error) -> Error {
     Error::Rank { rank: None, problem: format!("cannot be watched: {error}") }
 }
 
-/// The host's name of each rank.
+/// The host of each rank.
 fn hosts(ranks: &Ranks) -> Result<Vec<String>> {
-    let mut name = Holder::this().host.into_bytes();
-    name.resize(NAME, 0);
+    let name = name_of(&Holder::this().host);
     let all = match ranks.others() {
         Some(others) => others.gather(&name)?,
-        None => name,
+        None => name.to_vec(),
     };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
-    Ok(all.chunks_exact(NAME).map(text).collect())
-}
-
-/// Connections to rank 0, or from all others. Rank 0 tells the others its port and a secret by MPI.
-fn connect(ranks: &Ranks, hosts: &[String], local: bool) -> std::io::Result<Vec<(usize, TcpStream)>> {
-    let other = |error: Error| std::io::Error::other(error.to_string());
-    let secret = || RandomState::new().hash_one(std::process::id()).to_le_bytes();
-    let listener = match ranks.is_first() {
-        true => {
-            let address = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-            TcpListener::bind((address, 0))
-                .and_then(|listener| listener.local_addr().map(|at| (listener, at.port())))
-                .ok()
-        }
-        false => None,
-    };
-    let greeting: Vec<u8> = match &listener {
-        Some((_, port)) => [&port.to_le_bytes()[..], &own_address().octets(), &secret(), &secret()].concat(),
-        None => vec![0; 22],
-    };
-    // Also where rank 0 has no port: the others wait for this.
-    let greeting = ranks.broadcast(greeting).map_err(other)?;
-    let (port, secret) = (u16::from_le_bytes([greeting[0], greeting[1]]), &greeting[6..]);
-    let address = Ipv4Addr::new(greeting[2], greeting[3], greeting[4], greeting[5]).to_string();
-    let streams = match listener {
-        Some((listener, _)) => accept(&listener, secret, ranks.size())?,
-        None if ranks.is_first() || port == 0 => return Err(std::io::Error::other("rank 0 has no TCP port")),
-        None => {
-            let named = std::env::var("MASTER_ADDR").unwrap_or_else(|_| hosts[0].clone());
-            let places = if local { vec!["127.0.0.1"] } else { vec![named.as_str(), address.as_str()] };
-            let mut stream = dial(&places, port)?;
-            stream.write_all(secret)?;
-            stream.write_all(&(ranks.rank() as u32).to_le_bytes())?;
-            vec![(0, stream)]
-        }
-    };
-    for (_, stream) in &streams {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(BEAT))?;
-        stream.set_write_timeout(Some(BEAT))?;
-    }
-    Ok(streams)
-}
-
-/// The address by which others reach this machine, where it has a route; nothing is sent.
-fn own_address() -> Ipv4Addr {
-    let elsewhere = (Ipv4Addr::new(192, 0, 2, 1), 9);
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
-    let address = socket.and_then(|socket| socket.connect(elsewhere).and_then(|()| socket.local_addr()));
-    match address.map(|address| address.ip()) {
-        Ok(IpAddr::V4(address)) => address,
-        _ => Ipv4Addr::LOCALHOST,
-    }
-}
-
-/// Connects to the first of these that answers.
-fn dial(hosts: &[&str], port: u16) -> std::io::Result<TcpStream> {
-    let begun = Instant::now();
-    let mut problem = std::io::Error::other(format!("{} has no address", hosts[0]));
-    while begun.elapsed() < CONNECTING {
-        let addresses = hosts.iter().filter_map(|host| (*host, port).to_socket_addrs().ok());
-        for address in addresses.flatten() {
-            match TcpStream::connect_timeout(&address, ATTEMPT) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => problem = error,
-            }
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Err(problem)
-}
-
-/// The connections of all other ranks, which know the secret.
-fn accept(listener: &TcpListener, secret: &[u8], size: usize) -> std::io::Result<Vec<(usize, TcpStream)>> {
-    listener.set_nonblocking(true)?;
-    let begun = Instant::now();
-    let mut found: Vec<(usize, TcpStream)> = Vec::new();
-    while found.len() + 1 < size {
-        match listener.accept() {
-            Ok((mut stream, _)) => {
-                stream.set_nonblocking(false)?;
-                stream.set_read_timeout(Some(BEAT))?;
-                let mut greeting = vec![0; secret.len() + 4];
-                if stream.read_exact(&mut greeting).is_ok() && &greeting[..secret.len()] == secret {
-                    let number = greeting[secret.len()..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-                    found.push((number as usize, stream));
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < CONNECTING => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(std::io::Error::other(format!("{} of {size} ranks connected", found.len() + 1)));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
+    Ok(all.chunks_exact(NAME).map(host_of).collect())
 }
 
 impl Line {
@@ -218,16 +132,30 @@ impl Line {
         }
     }
 
-    /// Sends signs of life, and a signal to rank 0.
+    /// Sends signs of life, and a signal to rank 0; from there to all, where it ends them.
     fn beat(&self) {
         let mut told = false;
         while !self.is_leaving() {
             self.say(".", None);
-            if let Some(signal) = self.stop.signal().filter(|_| self.rank != 0 && !told) {
+            let ends = self.ends_by_signal.get().is_some();
+            if let Some(signal) = self.stop.signal().filter(|_| !told && (self.rank != 0 || ends)) {
                 told = true;
                 self.say(&format!("stop {signal}"), None);
+                if ends {
+                    // Rank 0 ends first: a launcher may kill it when another one has ended.
+                    std::thread::sleep(if self.rank == 0 { REASON } else { 2 * BEAT });
+                    self.end_by(signal);
+                }
             }
             std::thread::sleep(BEAT / 2);
+        }
+    }
+
+    /// Ends by a signal, unless it is known already that a rank is lost.
+    fn end_by(&self, signal: StopSignal) {
+        if !self.leaving.swap(true, Ordering::SeqCst) {
+            self.say("bye", None);
+            self.stop.end(Stopped { signal, step: None, checkpoint: None });
         }
     }
 
@@ -254,7 +182,13 @@ impl Line {
                 let line: Vec<u8> = text.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
                 match line.trim_end().split_once(' ') {
-                    None if line.starts_with("bye") => return,
+                    None if line.starts_with("bye") => {
+                        if let (Some(_), Some(signal)) = (self.ends_by_signal.get(), self.stop.signal()) {
+                            std::thread::sleep(REASON);
+                            self.end_by(signal);
+                        }
+                        return;
+                    }
                     Some(("stop", signal)) => self.stop_by(signal),
                     // Rank 0 passes on what it hears, with the number in it.
                     Some(("end", reason)) => {
@@ -295,5 +229,31 @@ impl Line {
             self.say(&format!("end {problem}"), lost);
         }
         self.stop.end(super::RankError::Lost(problem.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::meeting::meet;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_rank_that_is_lost_after_the_ranks_have_met_is_noticed_before_they_have_joined_their_gpus() {
+        let place = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().to_string();
+        let come = |rank| meet(&place, (rank, 2), 1, || Ok(vec![0]), Duration::from_secs(20)).unwrap();
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| come(1));
+            (come(0), second.join().unwrap())
+        });
+        let watch = RankWatch::over(0, first.hosts, first.peers, &StopRequest::default()).unwrap();
+        std::thread::sleep(2 * BEAT);
+        assert!(!watch.0.is_leaving());
+        drop(second);
+        let begun = Instant::now();
+        while !watch.0.is_leaving() {
+            assert!(begun.elapsed() < SILENCE, "nobody noticed");
+            std::thread::sleep(BEAT / 10);
+        }
     }
 }

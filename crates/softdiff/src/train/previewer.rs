@@ -2,11 +2,13 @@
 
 use super::live_sampler::LiveSampler;
 use super::recorder::Recorder;
+use super::together::of_first;
 use super::{RunSpec, RunStore, TrainError};
 use crate::checkpoint::{Checkpoints, TrainingState, folder_name};
 use crate::image::{from_unit, grid};
 use crate::run::EventKind;
 use crate::sampler::{Options, SamplerError, Sampling, by_name};
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Device, Hint, Params};
 use std::path::PathBuf;
 
@@ -16,11 +18,19 @@ pub(super) struct Previewer<'a> {
     store: Option<RunStore<'a>>,
     device: &'a Device,
     sampler: LiveSampler<'a>,
+    /// Whether rank 0 has a store.
+    is_kept: bool,
 }
 
 impl<'a> Previewer<'a> {
-    pub(super) fn new(spec: &'a RunSpec, store: Option<RunStore<'a>>, device: &'a Device) -> Previewer<'a> {
-        Previewer { spec, store, device, sampler: LiveSampler::new(device) }
+    pub(super) fn new(
+        spec: &'a RunSpec,
+        store: Option<RunStore<'a>>,
+        device: &'a Device,
+    ) -> Result<Previewer<'a>, TrainError> {
+        let sampler = LiveSampler::new(device, spec.ranks.clone());
+        let is_kept = of_first(&spec.ranks, store.is_some())?;
+        Ok(Previewer { spec, store, device, sampler, is_kept })
     }
 
     /// The newest checkpoint of the run that makes images of finite numbers.
@@ -33,7 +43,7 @@ impl<'a> Previewer<'a> {
         let all = Checkpoints::open(fs, &folder, spec.identity.clone(), spec.retention.clone())?;
         let template = Params::zeros(&spec.step()?.graph);
         let (sampler, sampling) = (by_name("heun", &Options::default())?, Sampling::uniform(STEPS)?);
-        let mut live = LiveSampler::new(self.device);
+        let mut live = LiveSampler::new(self.device, Ranks::default());
         for step in all.steps()?.into_iter().rev() {
             let Ok(state) = all.get(step).and_then(|stored| stored.restore(&template, &spec.adam)) else { continue };
             match live.images(spec, state.averaged(), (sampler.as_ref(), &sampling), IMAGES, from_unit) {
@@ -45,14 +55,19 @@ impl<'a> Previewer<'a> {
         Ok(None)
     }
 
-    /// Writes the sheet of these weights; gives the event that says so. Without a store there is no place for it.
+    /// Writes the sheet of these weights; gives the event that says so. Without a store there is no place for it. The other ranks
+    /// make a part of its images.
     pub(super) fn show(
         &mut self,
         state: &TrainingState,
         recorder: &mut Recorder,
     ) -> Result<Option<EventKind>, TrainError> {
-        let (Some(preview), Some(store)) = (&self.spec.preview, self.store) else { return Ok(None) };
+        let Some(preview) = self.spec.preview.as_ref().filter(|_| self.is_kept) else { return Ok(None) };
         let by = (preview.sampler.as_ref(), &preview.sampling);
+        let Some(store) = self.store else {
+            self.sampler.serve(self.spec, state.averaged(), by, preview.images)?;
+            return Ok(None);
+        };
         let mut sample = || self.sampler.images(self.spec, state.averaged(), by, preview.images, from_unit);
         let images = match recorder.abandonable(state, |_| sample())? {
             Ok(images) => images,

@@ -105,13 +105,17 @@ impl<'a> Recorder<'a> {
     }
 
     /// Does `work` that takes long and leaves the run as it is. A request to stop meanwhile saves `state` at once: a process that
-    /// signals end then ends without waiting for the work, any other gets the error after it.
+    /// signals end then ends without waiting for the work, any other gets the error after it. Ranks that save nothing only pass the
+    /// request on to rank 0.
     pub(super) fn abandonable<T>(
         &mut self,
         state: &TrainingState,
         work: impl FnOnce(&mut dyn Watcher) -> T,
     ) -> Result<T, TrainError> {
         let Recorder { watcher, stop, files, .. } = self;
+        if !self.spec.ranks.is_first() {
+            return Ok(work(&mut **watcher));
+        }
         let (working, waiting) = channel::<()>();
         let guard = move || {
             while waiting.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {

@@ -1,8 +1,10 @@
 //! How good the weights of a checkpoint are, by images made with them: the metric that decides which checkpoint is best.
 
 mod held_out;
+mod helper;
 
 pub use held_out::HeldOutLoss;
+pub(super) use helper::ScoreHelper;
 
 use super::live_sampler::LiveSampler;
 use super::{CheckpointScore, PreparedRun, RunSpec, TableError};
@@ -12,6 +14,7 @@ use crate::metrics::{Distance, ImageSet, MetricError};
 use crate::recipe::Recipe;
 use crate::sampler::{Sampler, SamplerError, Sampling};
 use serde::Serialize;
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Device, Hint, Params};
 use std::borrow::Cow;
 use std::fmt;
@@ -145,6 +148,16 @@ impl<'a> Scorer<'a> {
         device: &'a Device,
         network: Option<Extractor>,
     ) -> Result<Scorer<'a>, ScoreError> {
+        Scorer::with_ranks(prepared, device, network, &Ranks::default())
+    }
+
+    /// The same on rank 0, where the other ranks have a [`ScoreHelper`].
+    pub(super) fn with_ranks(
+        prepared: &'a PreparedRun,
+        device: &'a Device,
+        network: Option<Extractor>,
+        ranks: &Ranks,
+    ) -> Result<Scorer<'a>, ScoreError> {
         let (checkpoint, sample) = (&prepared.recipe.checkpoint, &prepared.recipe.sample);
         let dataset = &prepared.dataset;
         let distance = match (checkpoint.metric.as_str(), network) {
@@ -154,6 +167,7 @@ impl<'a> Scorer<'a> {
                 Distance::SlicedWasserstein { reference, directions: DIRECTIONS }
             }
             ("fid", Some(network)) => {
+                let network = network.with_ranks(ranks.clone());
                 let reference = ImageSet::of_recipe(dataset.clone(), &prepared.recipe.data);
                 Distance::fid(network, &reference, &|_, _, _, _| {})?
             }
@@ -161,7 +175,7 @@ impl<'a> Scorer<'a> {
             (other, _) => return Err(ScoreError::Unknown(other.to_owned())),
         };
         let (sampler, sampling) = (sample.build()?, sample.sampling(&prepared.path)?);
-        let (recipe, spec, live) = (&prepared.recipe, prepared.spec()?, LiveSampler::new(device));
+        let (recipe, spec, live) = (&prepared.recipe, prepared.spec()?, LiveSampler::new(device, ranks.clone()));
         Ok(Scorer { recipe, spec, sampler, sampling, distance, live })
     }
 

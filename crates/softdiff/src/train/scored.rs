@@ -1,17 +1,21 @@
 //! A watcher that scores every checkpoint by the metric of the recipe.
 
+use super::score::ScoreHelper;
 use super::{CheckpointScore, HeldOutLoss, PreparedRun, ScoreError, Scorer, SelectionCost, TrainError, Watcher};
 use crate::inception::{Extractor, Inception, Preset};
 use crate::run::{Event, StopRequest};
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Device, Hint, Params};
 use std::error::Error;
 
 /// What decides which checkpoint is best.
 pub(super) enum CheckpointJudge<'a> {
     /// Images made with its weights.
-    Images(Scorer<'a>),
+    Images(Box<Scorer<'a>>),
     /// Its loss on images that are held out.
-    HeldOut(HeldOutLoss<'a>),
+    HeldOut(Box<HeldOutLoss<'a>>),
+    /// What another rank does for rank 0's judge.
+    Helper(Box<ScoreHelper<'a>>),
 }
 
 impl<'a> CheckpointJudge<'a> {
@@ -19,10 +23,11 @@ impl<'a> CheckpointJudge<'a> {
         prepared: &'a PreparedRun,
         device: &'a Device,
         network: Option<Extractor>,
+        ranks: &Ranks,
     ) -> Result<CheckpointJudge<'a>, ScoreError> {
         Ok(match prepared.recipe.checkpoint.metric == HeldOutLoss::METRIC {
-            true => CheckpointJudge::HeldOut(HeldOutLoss::new(prepared, device)?),
-            false => CheckpointJudge::Images(Scorer::new(prepared, device, network)?),
+            true => CheckpointJudge::HeldOut(Box::new(HeldOutLoss::new(prepared, device)?)),
+            false => CheckpointJudge::Images(Box::new(Scorer::with_ranks(prepared, device, network, ranks)?)),
         })
     }
 
@@ -30,24 +35,35 @@ impl<'a> CheckpointJudge<'a> {
         match self {
             CheckpointJudge::Images(scorer) => Ok(vec![scorer.score(weights)?]),
             CheckpointJudge::HeldOut(loss) => loss.scores(weights),
+            CheckpointJudge::Helper(helper) => {
+                helper.serve(weights)?;
+                Ok(vec![])
+            }
         }
     }
 }
 
-/// The judge that the recipe asks for; none without the network that FID needs.
+/// The judge that the recipe asks for; none without the network that FID needs. The other ranks help rank 0's, and take the network
+/// from it; they have nothing to do for a loss on images that are held out.
 pub(super) fn scorer<'a>(
     prepared: &'a PreparedRun,
     device: &'a Device,
+    ranks: &Ranks,
     watcher: &mut dyn Watcher,
 ) -> Result<Option<CheckpointJudge<'a>>, TrainError> {
-    let network = match Inception::file(None) {
-        Some(file) if prepared.recipe.checkpoint.metric == "fid" => {
-            let network = Inception::read(&file).map_err(ScoreError::from)?;
-            Some(Extractor::new(device, &network, Preset::PytorchFid))
-        }
+    let metric = prepared.recipe.checkpoint.metric.as_str();
+    let network = match Inception::file(None).filter(|_| ranks.is_first()) {
+        Some(file) if metric == "fid" => Some(Inception::read(&file).map_err(ScoreError::from)?),
         _ => None,
     };
-    match CheckpointJudge::new(prepared, device, network) {
+    let network = Inception::of_first(network, ranks).map_err(ScoreError::from)?;
+    let network = network.map(|network| Extractor::new(device, &network, Preset::PytorchFid));
+    if !ranks.is_first() {
+        let is_shared = network.is_some() || metric == "sliced-wasserstein";
+        let helper = is_shared.then(|| ScoreHelper::new(prepared, device, network, ranks)).transpose()?;
+        return Ok(helper.map(|helper| CheckpointJudge::Helper(Box::new(helper))));
+    }
+    match CheckpointJudge::new(prepared, device, network, ranks) {
         Ok(judge) => {
             if let Some(cost) = SelectionCost::of(&prepared.recipe)? {
                 watcher.note(&cost.to_string());

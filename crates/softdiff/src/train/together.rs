@@ -1,4 +1,4 @@
-//! What the ranks of a run agree on: the state they begin with, when to stop, and that their weights are the same.
+//! What the ranks of a run agree on: the state they begin with, what is to be done, when to stop, and that their weights are the same.
 
 use super::TrainError;
 use crate::checkpoint::TrainingState;
@@ -37,6 +37,11 @@ pub(super) fn share_state(ranks: &Ranks, mut state: TrainingState) -> Result<Tra
         ranks.broadcast_values(moment)?;
     }
     Ok(state)
+}
+
+/// What rank 0 says, on every rank.
+pub(super) fn of_first(ranks: &Ranks, says: bool) -> Result<bool, TrainError> {
+    Ok(ranks.broadcast(vec![u8::from(says)])? == [1])
 }
 
 /// Updates between two points at which ranks on GPUs ask each other whether to stop: asking waits for the GPUs.

@@ -6,10 +6,11 @@ use super::previewer::Previewer;
 use super::recorder::{Recorder, RunFiles};
 use super::saver::Existing;
 use super::session_note::SessionNote;
-use super::together::{agree_to_stop, is_asked, require_same_weights, share_state};
+use super::together::{agree_to_stop, is_asked, of_first, require_same_weights, share_state};
 use super::{ImageFeed, RunSpec, RunStore, Stepper, TrainError, Watcher};
 use crate::checkpoint::TrainingState;
 use crate::run::{Diverged, EventKind};
+use softdiff_engine::ranks::Ranks;
 use softdiff_engine::{Device, Params};
 
 /// A run that reached its last step.
@@ -34,12 +35,13 @@ pub fn train(
     watcher: &mut dyn Watcher,
 ) -> Result<Finished, TrainError> {
     let (mut stepper, mut recorder) = begin(spec, store, device, watcher)?;
-    let mut previewer = Previewer::new(spec, store, device);
+    let mut previewer = Previewer::new(spec, store, device)?;
     let from_step = recorder.progress.step;
     let left = match store {
         Some(store) if from_step > 0 => Due::left_after(from_step, spec, store)?,
         _ => Due::default(),
     };
+    let left = left.of_first(&spec.ranks)?;
     // From here on there is something to save.
     let _hold = recorder.stop_request().hold();
     match steps(spec, left, &mut stepper, &mut recorder, &mut previewer) {
@@ -128,6 +130,12 @@ impl Due {
             }
         }
         Ok(due)
+    }
+
+    /// What rank 0 found to be due, on every rank.
+    fn of_first(&self, ranks: &Ranks) -> Result<Due, TrainError> {
+        let [log, preview, checkpoint] = [self.log, self.preview, self.checkpoint].map(|due| of_first(ranks, due));
+        Ok(Due { log: log?, preview: preview?, checkpoint: checkpoint? })
     }
 
     /// Makes the preview and the scores, and saves the checkpoint. Events are written when all is made: what a request to stop

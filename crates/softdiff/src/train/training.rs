@@ -3,7 +3,7 @@
 use super::borrowed::{BorrowedRun, send_preparation};
 use super::prepare::adopt_shares;
 use super::scored::{Scored, scorer};
-use super::together::require_shares;
+use super::together::{of_first, require_shares};
 use super::{
     CustomParts, PrepareError, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, TrainingMemory,
     Unwatched, Watcher, too_few_images, train,
@@ -272,10 +272,8 @@ impl<'a> Training<'a> {
         };
         ranks.require_same("recipe, schedule or prior", format!("{:?}", prepared.identity).as_bytes())?;
         let watcher = watcher.unwrap_or(&mut unwatched);
-        let scorer = match store {
-            Some(_) if prepared.recipe.checkpoint.keep_best > 0 => scorer(&prepared, &device, watcher)?,
-            _ => None,
-        };
+        let is_scored = of_first(&ranks, store.is_some() && prepared.recipe.checkpoint.keep_best > 0)?;
+        let scorer = if is_scored { scorer(&prepared, &device, &ranks, watcher)? } else { None };
         let mut spec = RunSpec { checkpoint, ranks, ..prepared.spec()? };
         if !spec.ranks.is_first() {
             spec.best_by = None;

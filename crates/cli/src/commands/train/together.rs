@@ -1,5 +1,6 @@
 //! `softdiff train` in several processes that `mpirun`, `srun`, `torchrun` or `--gpus` started.
 
+use super::super::together::join;
 use super::{Terminal, Train, preparing};
 use crate::diagnostics::{Failure, Outcome};
 use clap::ValueEnum;
@@ -21,34 +22,17 @@ pub enum ReduceChoice {
 impl Train {
     /// Trains with the other processes. Rank 0 speaks and writes.
     pub(super) fn run_together(self, launch: Launch, json: bool, stop: &StopRequest) -> Outcome {
-        if let Some(threads) = launch.threads() {
-            // Where the pool is there already, it stays as it is.
-            let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-        }
         let reduce = match self.reduce {
             ReduceChoice::Exact => Reduce::Exact,
             ReduceChoice::Fast => Reduce::Fast,
         };
-        let device = launch.open_device(self.device.name())?;
-        let group = RankGroup::join(launch, &device, reduce, stop)?;
-        match self.perform_together(&group, &device, json, stop) {
-            Ok(finished) => {
-                if group.ranks.is_first() {
-                    self.say_done(&finished, json);
-                }
-                group.finish();
-                Ok(())
+        join(launch, &self.device, reduce, stop, |group, device| {
+            let finished = self.perform_together(group, device, json, stop)?;
+            if group.ranks.is_first() {
+                self.say_done(&finished, json);
             }
-            Err(failure) if failure.is_stopped() => {
-                let is_first = group.ranks.is_first();
-                group.finish();
-                if is_first { Err(failure) } else { Err(failure.silent()) }
-            }
-            Err(failure) => {
-                group.fail(&failure.explain().0, failure.has_cause(is_unknown_rank));
-                Err(failure)
-            }
-        }
+            Ok(())
+        })
     }
 
     fn perform_together(
@@ -83,9 +67,4 @@ impl Watcher for OtherRank {
     fn stop_request(&self) -> StopRequest {
         self.0.clone()
     }
-}
-
-/// Whether another rank is lost, and only the watch can say which one.
-fn is_unknown_rank(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(softdiff::engine::Error::Rank { rank: None, .. }))
 }

@@ -10,6 +10,7 @@ use crate::image::Quantise;
 use crate::inception::{Extractor, Inception, Preset};
 use serde_json::{Value, json};
 use softdiff_engine::Device;
+use softdiff_engine::ranks::Ranks;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -85,6 +86,18 @@ impl<'a> Evaluator<'a> {
     pub fn with_preset(mut self, network: &Inception, preset: Preset) -> Evaluator<'a> {
         self.extractor = Some(Extractor::new(&self.device, network, preset));
         self
+    }
+
+    /// Shares the images with the other ranks, which call [`Extractor::serve`] until [`Evaluator::release`]. After the network is
+    /// given.
+    pub fn with_ranks(mut self, ranks: &Ranks) -> Evaluator<'a> {
+        self.extractor = self.extractor.map(|extractor| extractor.with_ranks(ranks.clone()));
+        self
+    }
+
+    /// Ends [`Extractor::serve`] on the other ranks.
+    pub fn release(&self) -> Result<(), MetricError> {
+        self.extractor.as_ref().map_or(Ok(()), |extractor| Ok(extractor.release()?))
     }
 
     /// With other options.
