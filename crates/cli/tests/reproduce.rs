@@ -169,6 +169,10 @@ fn models_that_several_jobs_train_are_measured_as_those_of_one() {
     let mut task = support::command(&tiny("loss-ablation", &parts, &flags));
     task.envs([("SLURM_ARRAY_TASK_ID", "1"), ("SLURM_ARRAY_TASK_COUNT", "2"), ("SLURM_ARRAY_TASK_MIN", "1")]);
     assert!(task.output().unwrap().status.success());
+    // Under a launcher a process has the part of its rank; this one is trained already.
+    let mut ranked = support::command(&[&tiny("loss-ablation", &parts, &flags)[..], &["--json"]].concat());
+    ranked.envs([("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_RANK", "1")]);
+    assert_eq!(text(&ranked.output().unwrap().stdout).trim(), r#"{"only":"2/2"}"#);
     let found = reproduce("loss-ablation", &parts, &flags);
     let values = |results: &Value| {
         let rows = results["rows"].as_array().unwrap();

@@ -1,6 +1,7 @@
 //! One of several equal parts of a command's work, for jobs that do the others: `2/8`.
 
 use crate::diagnostics::Failure;
+use softdiff::ranks::Launch;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -34,6 +35,11 @@ impl Part {
     /// That of a task of a Slurm array, whatever the number of its first.
     pub fn of_slurm_array() -> Option<Part> {
         Part::of_array(&|name| std::env::var(name).ok())
+    }
+
+    /// That of a process that a launcher started among others.
+    pub fn of_launch(launch: &Launch) -> Part {
+        Part { number: launch.rank + 1, count: launch.size }
     }
 
     fn of_array(variable: &dyn Fn(&str) -> Option<String>) -> Option<Part> {

@@ -7,13 +7,16 @@ mod table;
 
 use super::device::DeviceFlag;
 use super::part::Part;
+use super::together;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::{Verbosity, set_verbosity};
 use crate::progress::Tasks;
 use clap::{Args, ValueEnum};
 use host::ExperimentTerminal;
 use serde_json::json;
 use softdiff::experiment::{Budget, EXPERIMENTS, Experiment, ExperimentRunner, parse_images};
 use softdiff::inception::Inception;
+use softdiff::ranks::Launch;
 use softdiff::run::StopRequest;
 use std::path::PathBuf;
 
@@ -32,7 +35,7 @@ Example: the schedules of two data sets, side by side
   softdiff reproduce schedules --recipe cifar10-small --data cifar10 --data my-images.zip
 
 Example: the models trained by four jobs, then measured by one
-  softdiff reproduce results --images 2M --only 1/4     # to 4/4, or in a Slurm array of four tasks
+  softdiff reproduce results --images 2M --only 1/4     # to 4/4, or in a Slurm array of four tasks, or by mpirun -n 4
   softdiff reproduce results --images 2M
 
 All models of an experiment have the same network, data, seed and number of steps. Stopped half-way, the same command
@@ -72,7 +75,7 @@ pub struct Reproduce {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
     /// Only train one of several equal parts of the models, for jobs that train the others: 1/4 to 4/4; without it, the same command
-    /// then measures all [default: the task of a Slurm array, where it is one].
+    /// then measures all [default: the task of a Slurm array or the rank under a launcher, where it is one].
     #[arg(long, value_name = "I/N")]
     only: Option<Part>,
     /// What is measured [default: fid with a network, else sliced-wasserstein].
@@ -102,15 +105,22 @@ impl Reproduce {
         }
         let experiment = Experiment::find(&self.name)?;
         let budget = Budget::new(self.minutes, self.images, self.budget.is_some())?;
-        let only = self.only.or_else(Part::of_slurm_array);
+        let launch = Launch::from_env();
+        let only = self.only.or_else(Part::of_slurm_array).or_else(|| launch.as_ref().map(Part::of_launch));
         if let (Some(part), Budget::Minutes(_)) = (only, &budget) {
             let failure = Failure::new(format!("part {part} would measure another pace than the other parts"));
-            return Err(failure.hint("give --images N or --budget paper with --only and in a Slurm array"));
+            return Err(failure.hint("give --images N or --budget paper with --only, in a Slurm array and under a launcher"));
         }
         let models = experiment.plan(self.recipe.as_deref(), &self.data, &self.set, &budget)?;
         // Before hours of training, not after.
         let network = if experiment.trains() { self.network()? } else { None };
-        let device = self.device.open()?;
+        let device = match &launch {
+            Some(launch) => together::open(launch, &self.device)?,
+            None => self.device.open()?,
+        };
+        if launch.is_some_and(|launch| launch.rank > 0) {
+            set_verbosity(Verbosity::Quiet);
+        }
         let folder = self.out.join(experiment.name);
         let mut host =
             ExperimentTerminal { experiment, folder: folder.clone(), device: device.clone(), stop: stop.clone(), json };

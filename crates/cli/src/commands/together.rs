@@ -19,11 +19,7 @@ pub fn join<T>(
     stop: &StopRequest,
     work: impl FnOnce(&RankGroup, &Device) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    if let Some(threads) = launch.threads() {
-        // Where the pool is there already, it stays as it is.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    }
-    let device = launch.open_device(device.name())?;
+    let device = open(&launch, device)?;
     let group = RankGroup::join(launch, &device, reduce, stop)?;
     match work(&group, &device) {
         Ok(done) => {
@@ -40,6 +36,15 @@ pub fn join<T>(
             Err(failure)
         }
     }
+}
+
+/// The device of this process among others, and its threads.
+pub fn open(launch: &Launch, device: &DeviceFlag) -> Result<Device, Failure> {
+    if let Some(threads) = launch.threads() {
+        // Where the pool is there already, it stays as it is.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
+    Ok(launch.open_device(device.name())?)
 }
 
 /// Does `work`, which saves nothing on its way, with the other processes, if a launcher started this one among others. Rank 0
