@@ -2,7 +2,7 @@
 
 use softdiff::corruption::Shape;
 use softdiff::image::Picture;
-use softdiff::restore::{BlurKind, Restoration, RestoreEvent, Task, TileSize};
+use softdiff::restore::{BlurKind, Restoration, RestoreEvent, Task, TileSize, photo_model};
 use softdiff::sampler::Denoiser;
 use softdiff::{Device, Model, Training};
 use std::sync::LazyLock;
@@ -145,4 +145,29 @@ fn progress_counts_the_tiles_of_all_samples() {
     assert!(all.iter().all(|&(done, total)| done <= total && total == tiles * 16 + 2 * each), "{all:?}");
     assert!(all.is_sorted() && all.last().unwrap().0 > tiles * 16 + each, "{all:?}");
     assert_eq!((guesses.len(), guesses.last()), (17, Some(&restored.mean)));
+}
+
+/// A draw from p(x_0 | y) is twice as far from the truth, in squares, as the mean of all draws.
+#[test]
+fn samples_of_a_photograph_are_no_farther_from_the_truth_than_draws_from_its_posterior() {
+    let model = Model::open(&photo_model().unwrap(), None).unwrap();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/compressed/astronaut.png");
+    let truth = softdiff::image::decode(&std::fs::read(file).unwrap()).unwrap();
+    let deblur = Task::Deblur { kind: Some(BlurKind::Gaussian), level: Some(2.0), boundary: None, direction: None };
+    let shrunk = Task::SuperResolve { factor: Some(4), filter: None };
+    for (task, noise) in [(Task::Denoise, 25.0 / 255.0), (deblur, 2.0 / 255.0), (shrunk, 1.0 / 255.0)] {
+        let restoration = Restoration::new(&model).task(task.clone()).noise(noise).seeds(0..2).guess_steps(8);
+        let mut section = model.recipe.restoring().sample;
+        section.steps = 8;
+        let restoration = restoration.sampling(section);
+        let observed = restoration.degrade(&truth).unwrap();
+        let clean = observed.truth.clone().unwrap();
+        let restored = restoration.restore(observed, &mut |_| {}).unwrap();
+        let apart = |a: &[f64], b: &[f64]| 10f64.powf(-0.1 * psnr(a, b));
+        let (one, other) = restored.samples.split_at(clean.len());
+        let (far, best) = (apart(one, &clean), apart(&restored.mean, &clean));
+        assert!(far < 2.0 * best, "{task:?}: {far} {best}");
+        // But not all the same.
+        assert!(apart(one, other) > 0.2 * far, "{task:?}: {} {far}", apart(one, other));
+    }
 }

@@ -78,7 +78,7 @@ pub struct Restore {
     /// Go back along the path without looking at the image again; what was seen may then change.
     #[arg(long)]
     free: bool,
-    /// The sampler, if not churn-rate.
+    /// The sampler, if not churn-rate, or with --free the recipe's.
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
     /// Steps of the whole path, if not the recipe's or those of --quality; entered on the way, it takes its share.
@@ -126,7 +126,8 @@ impl Restore {
 
     /// The sampler of restorations, as the flags change it.
     fn section(&self, model: &Model) -> Result<SampleSection, Failure> {
-        let mut section = model.recipe.restoring().with_sets(&self.set)?.sample;
+        let recipe = if self.free { model.recipe.clone() } else { model.recipe.restoring() };
+        let mut section = recipe.with_sets(&self.set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         Ok(section)

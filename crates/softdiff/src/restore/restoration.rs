@@ -51,7 +51,7 @@ pub struct Restoration<'a> {
     model: &'a Model,
     task: Option<Task>,
     noise: Option<f64>,
-    section: SampleSection,
+    section: Option<SampleSection>,
     seeds: Option<Vec<u64>>,
     guess_steps: usize,
     conditioned: bool,
@@ -100,13 +100,13 @@ pub struct Restored {
 }
 
 impl<'a> Restoration<'a> {
-    /// As [`Recipe::restoring`] has it, of whatever the image looks like; 8 samples, or of a model that takes any size none.
+    /// With the sampler of [`Recipe::restoring`], of whatever the image looks like; 8 samples, or of a model that takes any size none.
     pub fn new(model: &'a Model) -> Restoration<'a> {
         Restoration {
             model,
             task: None,
             noise: None,
-            section: model.recipe.restoring().sample,
+            section: None,
             seeds: None,
             guess_steps: GUESS_STEPS,
             conditioned: true,
@@ -130,7 +130,7 @@ impl<'a> Restoration<'a> {
 
     /// Another sampler, or its steps.
     pub fn sampling(mut self, section: SampleSection) -> Self {
-        self.section = section;
+        self.section = Some(section);
         self
     }
 
@@ -144,6 +144,11 @@ impl<'a> Restoration<'a> {
     pub fn guess_steps(mut self, steps: usize) -> Self {
         self.guess_steps = steps.max(1);
         self
+    }
+
+    fn section(&self) -> SampleSection {
+        let usual = || if self.conditioned { self.model.recipe.restoring() } else { self.model.recipe.clone() };
+        self.section.clone().unwrap_or_else(|| usual().sample)
     }
 
     fn all_seeds(&self) -> Vec<u64> {
@@ -281,12 +286,13 @@ impl<'a> Restoration<'a> {
             }
             false => None,
         };
-        let sampler = self.section.build()?;
+        let section = self.section();
+        let sampler = section.build()?;
         let posterior = PosteriorSampler {
             path: &observed.path,
             prior: &self.model.prior,
             sampler: sampler.as_ref(),
-            steps: self.section.steps,
+            steps: section.steps,
             entry: observed.entry,
             spread: self.conditioned.then_some(&spread),
             guess: guess.as_deref(),
@@ -328,9 +334,9 @@ impl<'a> Restoration<'a> {
 
     /// Evaluations of the network for each sample.
     pub fn evaluations(&self, observed: &Observed) -> Result<usize> {
-        let start = observed.entry.time();
-        let steps = super::posterior::steps_from(start, self.section.steps)?;
-        Ok(steps * self.section.build()?.evaluations())
+        let (start, section) = (observed.entry.time(), self.section());
+        let steps = super::posterior::steps_from(start, section.steps)?;
+        Ok(steps * section.build()?.evaluations())
     }
 }
 
