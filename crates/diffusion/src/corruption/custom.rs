@@ -24,6 +24,8 @@ use softdiff_engine::hash::ContentHash;
 use softdiff_engine::regular_file;
 use std::path::Path;
 
+/// What a JSON file may be.
+const FORMS: &str = r#"write {"kernel": [0.25, 0.5, 0.25]}, {"rows": [[...], ...], "cols": [[...], ...]} or {"matrix": [[...], ...]}"#;
 /// Files above this size are refused.
 const LARGEST_FILE: u64 = 256 << 20;
 
@@ -62,7 +64,7 @@ struct JsonMap {
 }
 
 #[derive(serde::Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a kernel is a list of numbers, or a list of rows of numbers")]
 enum MapKernel {
     Line(Vec<f64>),
     Plane(Vec<Vec<f64>>),
@@ -105,7 +107,7 @@ impl Custom {
 }
 
 fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, HintedMessage> {
-    let map: JsonMap = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    let map: JsonMap = serde_json::from_slice(bytes).map_err(|error| HintedMessage::new(error.to_string(), FORMS))?;
     let boundary = map.boundary.unwrap_or_default();
     match (map.kernel, map.rows, map.cols, map.matrix) {
         (Some(MapKernel::Line(taps)), None, None, None) => from_kernel(shape, &taps, boundary),
@@ -114,7 +116,7 @@ fn from_json(shape: Shape, bytes: &[u8]) -> Result<LinearMap, HintedMessage> {
             Ok(LinearMap::Separable { rows: from_nested(rows)?, cols: from_nested(cols)? })
         }
         (None, None, None, Some(matrix)) => Ok(LinearMap::Dense(from_nested(matrix)?)),
-        _ => Err("give either \"kernel\", or \"rows\" and \"cols\", or \"matrix\"".into()),
+        _ => Err(HintedMessage::new("it is not one map", FORMS)),
     }
 }
 
@@ -310,7 +312,12 @@ mod tests {
     fn unusable_files_say_what_is_wrong() {
         let problem = |text: &str| from_json(SHAPE, text.as_bytes()).unwrap_err().in_full();
         assert!(problem(r#"{"kernel": [0.5, 0.5]}"#).contains("odd number"));
-        assert!(problem(r#"{"rows": [[1]]}"#).contains("give either"));
+        assert!(problem(r#"{"rows": [[1]]}"#).contains("it is not one map"));
+        for no_map in ["[0.25, 0.5, 0.25]", r#"{"kernel": "wide"}"#, "{}"] {
+            let error = from_json(SHAPE, no_map.as_bytes()).unwrap_err();
+            assert!(error.hint().is_some_and(|hint| hint.contains(r#"{"kernel": [0.25, 0.5, 0.25]}"#)), "{error:?}");
+        }
+        assert!(problem(r#"{"kernel": "wide"}"#).contains("a kernel is a list of numbers, or a list of rows"));
         assert!(problem(r#"{"matrix": [[1, 2], [3]]}"#).contains("row 1 has 1 values"));
         assert!(problem(r#"{"matrx": []}"#).contains("unknown field"));
         assert!(from_safetensors(SHAPE, b"not a file").is_err());
