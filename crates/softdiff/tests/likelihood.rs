@@ -93,6 +93,7 @@ fn model(path: Path, prior: Prior) -> Model {
         prediction,
         condition,
         params,
+        guide: None,
         weights,
         step: 0,
         checkpoint: None,

@@ -65,7 +65,8 @@ pub fn submit(studio: &Studio, body: &[u8]) -> Result<Value, HttpProblem> {
         job.show(json!({ "text": format!("{} at {}", model.name, model.stage()) }));
         let seeds: Vec<u64> = (0..order.images as u64).map(|index| order.seed + index).collect();
         let precision = model.recipe.train.precision;
-        let mut denoiser = model.denoiser(models.device()?, seeds.len(), precision).map_err(HttpProblem::failed)?;
+        let guided = model.guided(model.recipe.sample.guidance).map_err(HttpProblem::failed)?;
+        let mut denoiser = guided.denoiser(models.device()?, seeds.len(), precision).map_err(HttpProblem::failed)?;
         for (lane, name) in order.samplers.iter().enumerate() {
             let place = Lane { lane, lanes: order.samplers.len(), steps: order.steps };
             watch(job, &model, &mut denoiser, name, &seeds, place).map_err(HttpProblem::failed)?;

@@ -25,6 +25,9 @@ Example: the weights for PyTorch, under the names of score_sde_pytorch; softdiff
 Example: an average of another width, made from the checkpoints that were kept (checkpoint.keep_every)
   softdiff export runs/first --weights posthoc-0.1 --out models/wide
 
+Example: a model with a weaker one that guides its samples
+  softdiff export runs/first --guide runs/weaker --set sample.guidance=1.5 --out models/guided
+
 Example: what happened in a run, finished or not, for TensorBoard and as tables (steps.csv, evaluations.csv, metrics.csv)
   softdiff export runs/first --tensorboard logs/first
   softdiff export runs/first --csv tables/";
@@ -56,6 +59,12 @@ pub struct Export {
     /// Which weights: ema-0.999 and the like, raw, or posthoc-0.05 and other widths; if not those the recipe samples with.
     #[arg(long)]
     weights: Option<Weights>,
+    /// A weaker model of the same path to guide samples by, to be written into the folder too.
+    #[arg(long, value_name = "MODEL", requires = "out")]
+    guide: Option<PathBuf>,
+    /// Change a key of the recipe's [sample] in the folder, such as sample.guidance=1.5.
+    #[arg(long, value_name = "KEY=VALUE", requires = "out")]
+    set: Vec<String>,
 }
 
 /// What is written.
@@ -89,7 +98,11 @@ impl Export {
         if let (Some(out), ExportFormat::ScoreSde) = (&self.out, self.format) {
             self.score_sde(out, json, &mut facts)?;
         } else if let Some(out) = &self.out {
-            let model = self.checkpoint.open(&self.model, self.weights)?;
+            let mut model = self.checkpoint.open(&self.model, self.weights)?;
+            model.recipe.sample = model.recipe.with_sets(&self.set)?.sample;
+            if let Some(guide) = &self.guide {
+                model = model.with_guide(Model::open(guide, None)?)?;
+            }
             let manifest = model.export(out, self.precision == StoredPrecision::Bf16)?;
             let bytes: u64 = manifest.files.values().map(|file| file.bytes).sum();
             if !json {

@@ -47,6 +47,9 @@ Example: steps that end at every knot of the schedule; an average of another wid
   softdiff sample runs/first --steps 64 --set sample.grid=knots --out knots.png
   softdiff sample runs/first --weights posthoc-0.1 --out wide.png
 
+Example: autoguidance by a smaller network that was trained on the same images for a shorter time
+  softdiff sample runs/first --guide runs/weaker --guidance 1.5 --out guided.png
+
 Example: 8-bit values as score_sde makes them before it measures FID
   softdiff sample runs/first --seeds 0..1000 --set sample.quantise=truncate --out images.npz
 
@@ -81,6 +84,12 @@ pub struct Sample {
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// A weaker model of the same path (smaller, trained for a shorter time) to guide by, if not the model's own.
+    #[arg(long, value_name = "MODEL")]
+    guide: Option<PathBuf>,
+    /// How far to go from the guide's prediction towards the model's and beyond; 1 is without guidance; if not the recipe's.
+    #[arg(long, value_name = "FACTOR")]
+    guidance: Option<f64>,
     /// Begin with images of this data set, corrupted, instead of with the prior: what is lost from there on?
     #[arg(long, value_name = "DATA")]
     begin_with: Option<PathBuf>,
@@ -117,7 +126,9 @@ impl Sample {
     fn perform(&self, ranks: &Ranks, device: &OpenDevice<'_>, json: bool) -> Outcome {
         let format = self.film.as_deref().map(film_format).transpose()?;
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
-        let mut section = model.recipe.with_sets(&self.set)?.sample;
+        let guidance = self.guidance.map(|factor| format!("sample.guidance={factor:?}"));
+        let mut set: Vec<String> = self.set.iter().cloned().chain(guidance).collect();
+        let mut section = model.recipe.with_sets(&set)?.sample;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         if let Some(ending) = &self.ending {
@@ -132,8 +143,17 @@ impl Sample {
             };
         }
         let (sampler, mut sampling) = (section.build()?, section.sampling(&model.path)?);
-        let mut set: Vec<String> =
-            self.set.iter().cloned().chain(self.ending.iter().map(|e| format!("sample.ending={e}"))).collect();
+        set.extend(self.ending.iter().map(|e| format!("sample.ending={e}")));
+        if let Some(guide) = &self.guide {
+            if section.guidance == 1.0 {
+                let failure = Failure::new("a guide changes nothing at sample.guidance = 1");
+                return Err(failure.hint("give --guidance 1.5 or so"));
+            }
+            let guide = Model::open(guide, None)?;
+            set.push(format!("guided by {} at {}", guide.name, guide.stage()));
+            model = model.with_guide(guide)?;
+        }
+        let mut model = model.guided(section.guidance)?.into_owned();
         if let Some(data) = &self.begin_with {
             let pictures = beginnings(data, self.begin_at, model.path.shape())?;
             model.prior = Prior::data(&model.path, &pictures.pixels, self.begin_at)?;

@@ -4,12 +4,14 @@
 mod blocks;
 mod config;
 mod correspondence;
+mod guided;
 mod official;
 mod unet;
 
 pub use blocks::{Builder, Resampling};
 pub use config::{ConfigError, Embedding, Normalisation, TimeInput, UNetConfig};
 pub use correspondence::{Correspondence, OfficialWeights, WeightLayout};
+pub use guided::Guided;
 pub use official::UnknownNetwork;
 pub use unet::{UNet, unet};
 
@@ -36,6 +38,11 @@ pub trait Network: Send + Sync {
     /// Whether `x` has one more channel, the mask of the corruption (choice A19).
     fn has_mask_channel(&self) -> bool {
         false
+    }
+
+    /// Evaluations of a network that one run of the graph is.
+    fn evaluations(&self) -> u64 {
+        1
     }
 
     /// The network's parts where it is a U-Net of NCSN++ blocks, whose parameters score_sde has names for.

@@ -103,6 +103,9 @@ pub enum SamplerError {
         /// What there is.
         hint: String,
     },
+    /// Guidance without a model to guide by.
+    #[error("sample.guidance is {0}, and the model has no guide")]
+    NoGuide(f64),
     /// A denoiser that failed for its own reasons.
     #[error("the denoiser failed: {0}")]
     Denoiser(String),
@@ -143,6 +146,9 @@ impl Hint for SamplerError {
                 "give a larger tolerance, or a path without corners (monotone cubic)".into()
             }
             SamplerError::Unknown { hint, .. } => hint.into(),
+            SamplerError::NoGuide(_) => {
+                "give a weaker model of the same path (--guide MODEL), or sample.guidance=1".into()
+            }
             SamplerError::Size { .. } | SamplerError::Denoiser(_) | SamplerError::Stopped => return None,
             SamplerError::Prediction(error) => return error.hint(),
             SamplerError::Path(error) => return error.hint(),

@@ -91,6 +91,7 @@ pub(super) fn images(
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let batch = batch_size::SAMPLING.on(device).min(samples.max(1));
     let precision = model.recipe.train.precision;
+    let model = model.guided(section.guidance)?;
     let generation = model.generation(sampler.as_ref(), &sampling, batch);
     let mut generator = Generator::new(device, model.predictor(), &generation, precision)?;
     progress("sampling", "images", 0, samples);

@@ -71,6 +71,7 @@ pub struct NetworkDenoiser {
     condition: Condition,
     path: Arc<Path>,
     sees_mask: bool,
+    networks: u64,
     evaluations: u64,
 }
 
@@ -90,9 +91,10 @@ impl NetworkDenoiser {
         let condition_var = condition.emit(&mut graph, network, t)?;
         let input = network.input(&mut graph, x, |g| g.input("mask", [1, shape.height, shape.width, 1]))?;
         let output = network.emit(&mut graph, input, condition_var, false)?;
-        let sees_mask = network.has_mask_channel();
+        let (sees_mask, networks) = (network.has_mask_channel(), network.evaluations());
         let run = Executor::new(device, &graph, &[output], params, precision, 0)?;
-        Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, evaluations: 0 })
+        let evaluations = 0;
+        Ok(NetworkDenoiser { run, output, batch, shape, prediction, condition, path, sees_mask, networks, evaluations })
     }
 
     /// Other weights for the same network.
@@ -100,7 +102,7 @@ impl NetworkDenoiser {
         Ok(self.run.set_params(params)?)
     }
 
-    /// Images evaluated so far: one for each image in each evaluation.
+    /// Evaluations so far: one for each image and network.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
@@ -131,7 +133,7 @@ impl NetworkDenoiser {
             input.iter_mut().zip(part).for_each(|(to, &from)| *to = from as f32);
             self.run.set("x", &input)?;
             self.run.run(0)?;
-            self.evaluations += (part.len() / size) as u64;
+            self.evaluations += self.networks * (part.len() / size) as u64;
             let output: Vec<f64> = self.run.get(self.output)?.into_iter().take(part.len()).map(f64::from).collect();
             let centre = self.path.centre();
             let from_centre: Vec<f64> = part.iter().map(|x| x - centre).collect();

@@ -1,8 +1,10 @@
 //! A model as a folder to keep or to publish: weights, path, prior, what it is, and hashes of it all.
 
+use super::guide::{self, Guide};
 use super::{Model, ModelError, WEIGHTS};
 use crate::checkpoint::FileEntry;
 use crate::objective::Prediction;
+use crate::recipe::Recipe;
 use crate::run::fs::{Disk, read_up_to};
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
@@ -48,8 +50,10 @@ impl Model {
         let fail = |file: &Path, problem: String| ModelError::Unwritable { file: file.into(), problem };
         std::fs::create_dir_all(to).map_err(|error| fail(to, error.to_string()))?;
         let metadata = [("name", self.name.clone()), ("format", "softdiff".into())];
-        let weights = if half { Params32::write_bf16_safetensors } else { Params32::write_safetensors };
-        let weights = weights(&self.params, &metadata).map_err(|error| fail(&to.join(WEIGHTS), error.to_string()))?;
+        let write_weights = if half { Params32::write_bf16_safetensors } else { Params32::write_safetensors };
+        let weights_in = |params: &Params32, name: &str| {
+            write_weights(params, &metadata).map_err(|error| fail(&to.join(name), error.to_string()))
+        };
         let prior = self.prior.to_bytes().map_err(|problem| fail(&to.join("prior.safetensors"), problem))?;
         let write = |name: &str, bytes: &[u8]| {
             let path = to.join(name);
@@ -63,12 +67,7 @@ impl Model {
             files.insert(name.to_owned(), entry);
             Ok(())
         };
-        // The location of the data is private.
-        let mut recipe = self.recipe.clone();
-        if let Some(name) = Path::new(&recipe.data.source).file_name() {
-            recipe.data.source = name.to_string_lossy().into_owned();
-        }
-        put("config.toml", recipe.to_toml().as_bytes())?;
+        put("config.toml", public(&self.recipe).to_toml().as_bytes())?;
         put("prior.safetensors", &prior)?;
         if let Some(schedule) = &self.schedule {
             put("schedule.json", schedule.to_json().as_bytes())?;
@@ -77,7 +76,11 @@ impl Model {
             let bytes = wiener.spectrum().to_bytes();
             put(SPECTRUM_FILE, &bytes.map_err(|problem| fail(&to.join(SPECTRUM_FILE), problem))?)?;
         }
-        put(WEIGHTS, &weights)?;
+        put(WEIGHTS, &weights_in(&self.params, WEIGHTS)?)?;
+        if let Some(Guide { recipe, params, .. }) = &self.guide {
+            put(guide::RECIPE, public(recipe).to_toml().as_bytes())?;
+            put(guide::PARAMS, &weights_in(params, guide::PARAMS)?)?;
+        }
         let precision = if half { "bf16" } else { "f32" };
         put("model.json", self.description().as_bytes())?;
         put("README.md", self.card(precision).as_bytes())?;
@@ -98,11 +101,14 @@ impl Model {
 
     /// `model.json`: which library opens the folder, and which file is what. Not `model_index.json`, which is diffusers'.
     fn description(&self) -> String {
-        let description = serde_json::json!({
+        let mut description = serde_json::json!({
             "library": "softdiff", "name": self.name, "recipe": "config.toml", "weights": WEIGHTS,
             "prior": "prior.safetensors", "schedule": self.schedule.as_ref().map(|_| "schedule.json"),
             "spectrum": matches!(self.prediction, Prediction::Wiener(_)).then_some(SPECTRUM_FILE),
         });
+        if self.guide.is_some() {
+            description["guide"] = guide::PARAMS.into();
+        }
         format!("{description:#}\n")
     }
 
@@ -114,10 +120,19 @@ impl Model {
             true => "\nIts prior starts from corrupted training images: samples are not all its own.\n",
             false => "",
         };
+        let guide = match &self.guide {
+            Some(guide) => format!(
+                "\nIts samples are guided by a weaker model of {} weights (`guide.safetensors`, trained by `guide.toml`), with \
+                 `sample.guidance = {}`.\n",
+                guide.params.numel(),
+                recipe.sample.guidance
+            ),
+            None => String::new(),
+        };
         format!(
             "---\nlibrary_name: softdiff\ntags:\n- diffusion\n- unconditional-image-generation\n---\n\n# {}\n\n\
              A soft diffusion model of images of {shape}: a {} path, {} weights ({}, {precision}) after {} training steps of \
-             {} images.\n{leak}\n```\nsoftdiff sample FOLDER --seeds 0..64 --out samples.png\n```\n\n\
+             {} images.\n{leak}{guide}\n```\nsoftdiff sample FOLDER --seeds 0..64 --out samples.png\n```\n\n\
              The recipe it was trained by is `config.toml`; `manifest.json` holds the hash of every file.\n",
             quote::markdown(&self.name),
             recipe.path.kind(),
@@ -127,6 +142,15 @@ impl Model {
             recipe.train.batch,
         )
     }
+}
+
+/// A recipe without the location of the data, which is private.
+fn public(recipe: &Recipe) -> Recipe {
+    let mut recipe = recipe.clone();
+    if let Some(name) = Path::new(&recipe.data.source).file_name() {
+        recipe.data.source = name.to_string_lossy().into_owned();
+    }
+    recipe
 }
 
 type Params32 = softdiff_engine::Params<f32>;

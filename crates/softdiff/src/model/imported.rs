@@ -64,6 +64,7 @@ impl Model {
             prediction: Prediction::PAPER,
             condition,
             params,
+            guide: None,
             weights: Weights::Raw,
             step: facts.get("step").and_then(|step| step.parse().ok()).unwrap_or(0),
             checkpoint: None,

@@ -21,6 +21,7 @@ pub struct GraphSampler {
     path: Arc<Path>,
     condition: Condition,
     prediction: Prediction,
+    networks: u64,
     evaluations: u64,
     sees_mask: bool,
 }
@@ -78,8 +79,10 @@ impl GraphSampler {
         let mut run = Executor::new(device, &g, &[next, x0_hat], params, precision, 0)?;
         run.carry(next, "x")?;
         run.carry(x0_hat, "previous")?;
-        let sees_mask = network.has_mask_channel();
-        Ok(GraphSampler { run, program, next, x0_hat, batch, path, condition, prediction, evaluations: 0, sees_mask })
+        let (sees_mask, networks, evaluations) = (network.has_mask_channel(), network.evaluations(), 0);
+        Ok(GraphSampler {
+            run, program, next, x0_hat, batch, path, condition, prediction, networks, evaluations, sees_mask,
+        })
     }
 
     /// Other weights for the same network.
@@ -92,7 +95,7 @@ impl GraphSampler {
         self.batch
     }
 
-    /// Images evaluated so far: one for each image in each evaluation.
+    /// Evaluations so far: one for each image and network.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
@@ -144,7 +147,7 @@ impl GraphSampler {
     fn update(&mut self, step: &StepContext, at: &Moment, update: &AffineUpdate, seeds: &[u64]) -> Result<()> {
         self.load(step, at, update)?;
         self.run.run(0)?;
-        self.evaluations += seeds.len() as u64;
+        self.evaluations += self.networks * seeds.len() as u64;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::Condition;
 use super::choice::{self, CheckpointChoice, Chosen};
+use super::guide::{self, Guide};
 use super::export::checked_manifest;
 use super::posthoc::post_hoc_average;
 use super::stored_size;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 pub const WEIGHTS: &str = "model.safetensors";
 
 /// A trained model: everything that sampling and restoring need.
+#[derive(Clone)]
 pub struct Model {
     /// What it is called.
     pub name: String,
@@ -44,6 +46,8 @@ pub struct Model {
     pub condition: Condition,
     /// Its weights.
     pub params: Params<f32>,
+    /// A weaker model to guide its samples by.
+    pub guide: Option<Guide>,
     /// Which weights these are.
     pub weights: Weights,
     /// Training steps behind them.
@@ -133,6 +137,16 @@ pub enum ModelError {
         /// What is wrong.
         problem: String,
     },
+    /// A guide that is no weaker version of the model.
+    #[error("{guide} cannot guide {model}: it has {what}")]
+    OtherGuide {
+        /// The guide's name.
+        guide: String,
+        /// The model's.
+        model: String,
+        /// What differs.
+        what: &'static str,
+    },
     /// A model whose path or network no recipe describes.
     #[error("a model with a custom path, network or prediction cannot be exported")]
     NotDescribed,
@@ -205,6 +219,7 @@ impl Hint for ModelError {
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),
             ModelError::PostHoc { .. } => "keep more checkpoints (checkpoint.keep_every), or give another width".into(),
             ModelError::Weights { .. } => "export the model again".into(),
+            ModelError::OtherGuide { .. } => "train it by the same recipe and on the same images, with a smaller network and fewer steps".into(),
             ModelError::NotDescribed => "keep the program that trains it and its run folder".into(),
             ModelError::ImageFormat { .. } => "give a .png, .npz or .zip, or a folder".into(),
             ModelError::TooManyImages { .. } => "give --out an .npz or a folder, or fewer --seeds".into(),
@@ -252,11 +267,13 @@ impl Model {
         let graph = network.graph(1)?.0;
         let mut weights = weights.unwrap_or(recipe.sample.weights);
         let exported = root.join(WEIGHTS);
+        let mut guide = None;
         let (params, step, checkpoint) = if step.is_none() && exported.is_file() {
             let manifest = checked_manifest(&root)?;
             if let Some(manifest) = &manifest {
                 weights = manifest.weights.parse().unwrap_or(weights);
             }
+            guide = guide::read(&root, prior.shape)?;
             (read_weights(&exported, &graph)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
         } else {
             let (stored, chosen) = {
@@ -294,6 +311,7 @@ impl Model {
             prediction,
             condition,
             params,
+            guide,
             weights,
             step,
             checkpoint,
@@ -319,7 +337,7 @@ fn find_run(place: &FilePath) -> (PathBuf, Option<u64>) {
     }
 }
 
-fn read_weights(file: &FilePath, graph: &Graph) -> Result<Params<f32>, ModelError> {
+pub(super) fn read_weights(file: &FilePath, graph: &Graph) -> Result<Params<f32>, ModelError> {
     let fail = |problem: String| ModelError::Weights { file: file.into(), problem };
     let mut params = stored_size::template(graph, file)?;
     let limit = stored_size::longest(graph);

@@ -100,9 +100,10 @@ impl SampleRequest<'_> {
         };
         let sampling = self.section.sampling(&self.model.path)?;
         let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device)).clamp(1, self.seeds.len().max(1));
-        let generation = self.model.generation(sampler, &sampling, batch);
-        let precision = self.model.recipe.train.precision;
-        let mut generator = Generator::new(&device, self.model.predictor(), &generation, precision)?;
+        let model = self.model.guided(self.section.guidance)?;
+        let generation = model.generation(sampler, &sampling, batch);
+        let precision = model.recipe.train.precision;
+        let mut generator = Generator::new(&device, model.predictor(), &generation, precision)?;
         generator.images(&generation, &self.seeds, progress)
     }
 
@@ -134,7 +135,8 @@ impl SampleRequest<'_> {
             None => self.section.build()?,
         };
         let sampling = self.section.sampling(&self.model.path)?;
-        DenoiseSteps::new(self.model, &self.device.open()?, sampler, sampling, &self.seeds)
+        let model = self.model.guided(self.section.guidance)?;
+        DenoiseSteps::new(&model, &self.device.open()?, sampler, sampling, &self.seeds)
     }
 
     /// Writes the images as one sheet, a PNG file.

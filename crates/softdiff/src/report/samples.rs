@@ -49,7 +49,8 @@ impl Scene<'_> {
         let section = &model.recipe.sample;
         let (own, sampling) = (section.build()?, section.sampling(&model.path)?);
         let precision = model.recipe.train.precision;
-        let mut denoiser = model.denoiser(self.device, BATCH, precision)?;
+        let guided = model.guided(section.guidance)?;
+        let mut denoiser = guided.denoiser(self.device, BATCH, precision)?;
         let mut found = SampleSections::default();
         let seeds: Vec<u64> = (0..self.images as u64).collect();
         let mut images = Vec::new();

@@ -38,6 +38,7 @@ impl Trained {
             prediction: prediction.clone(),
             condition: Condition::Time,
             params,
+            guide: None,
             weights,
             step: self.finished.step,
             checkpoint: None,

@@ -50,6 +50,7 @@ pub fn means(path: &Path, model: &Model, section: &SampleSection, device: &Devic
     let (sampler, sampling) = (section.build()?, section.sampling(&model.path)?);
     let seeds: Vec<u64> = (0..ON_THEIR_WAY as u64).collect();
     let precision = model.recipe.train.precision;
+    let model = model.guided(section.guidance)?;
     let watched = model.watch_sampling(device, sampler.as_ref(), &sampling, &seeds, precision)?;
     save_in_folder(path, &watched.means().to_png())
 }
