@@ -1,12 +1,13 @@
 //! Autoguidance: samples guided by a weaker model.
 
 use softdiff::corruption::Shape;
-use softdiff::engine::hint::Hint;
 use softdiff::engine::{Device, Precision};
+use softdiff::hint::Hint;
 use softdiff::model::{Generator, ModelError};
 use softdiff::recipe::Recipe;
 use softdiff::sampler::{Denoiser, Multistep, SamplerError, Sampling};
 use softdiff::{Dataset, Model, Training};
+use std::path::PathBuf;
 
 /// A model of 8x8 images after so few steps that another seed or size gives quite another one.
 fn model(sets: &[&str]) -> Model {
@@ -85,24 +86,25 @@ fn what_cannot_guide_is_named() {
 
 #[test]
 fn an_exported_model_keeps_its_guide_and_notices_damage() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("guided");
+    std::fs::remove_dir_all(&folder).ok();
     let mut model = guided();
     model.recipe.sample.guidance = 1.5;
     model.recipe.sample.steps = 3;
-    model.export(folder.path(), false).unwrap();
-    let read = Model::open(folder.path(), None).unwrap();
+    model.export(&folder, false).unwrap();
+    let read = Model::open(&folder, None).unwrap();
     assert_eq!(read.recipe.sample.guidance, 1.5);
     assert_eq!(read.path.shape(), Shape::new(8, 8, 1));
     assert_eq!(read.sample(0..2).values().unwrap(), model.sample(0..2).values().unwrap());
-    let card = std::fs::read_to_string(folder.path().join("README.md")).unwrap();
+    let card = std::fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(card.contains("guided by a weaker model"), "{card}");
 
-    let weights = folder.path().join("guide.safetensors");
+    let weights = folder.join("guide.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&weights, bytes).unwrap();
-    let Err(error) = Model::open(folder.path(), None) else { panic!("a weight was changed") };
+    let Err(error) = Model::open(&folder, None) else { panic!("a weight was changed") };
     assert!(error.to_string().contains("guide.safetensors"), "{error}");
     std::fs::remove_file(&weights).unwrap();
-    assert!(Model::open(folder.path(), None).is_err());
+    assert!(Model::open(&folder, None).is_err());
 }
