@@ -109,7 +109,9 @@ impl Reproduce {
         let only = self.only.or_else(Part::of_slurm_array).or_else(|| launch.as_ref().map(Part::of_launch));
         if let (Some(part), Budget::Minutes(_)) = (only, &budget) {
             let failure = Failure::new(format!("part {part} would measure another pace than the other parts"));
-            return Err(failure.hint("give --images N or --budget paper with --only, in a Slurm array and under a launcher"));
+            return Err(
+                failure.hint("give --images N or --budget paper with --only, in a Slurm array and under a launcher")
+            );
         }
         let models = experiment.plan(self.recipe.as_deref(), &self.data, &self.set, &budget)?;
         // Before hours of training, not after.

@@ -25,7 +25,8 @@ use softdiff_engine::regular_file;
 use std::path::Path;
 
 /// What a JSON file may be.
-const FORMS: &str = r#"write {"kernel": [0.25, 0.5, 0.25]}, {"rows": [[...], ...], "cols": [[...], ...]} or {"matrix": [[...], ...]}"#;
+const FORMS: &str =
+    r#"write {"kernel": [0.25, 0.5, 0.25]}, {"rows": [[...], ...], "cols": [[...], ...]} or {"matrix": [[...], ...]}"#;
 /// Files above this size are refused.
 const LARGEST_FILE: u64 = 256 << 20;
 

@@ -81,7 +81,17 @@ impl GraphSampler {
         run.carry(x0_hat, "previous")?;
         let (sees_mask, networks, evaluations) = (network.has_mask_channel(), network.evaluations(), 0);
         Ok(GraphSampler {
-            run, program, next, x0_hat, batch, path, condition, prediction, networks, evaluations, sees_mask,
+            run,
+            program,
+            next,
+            x0_hat,
+            batch,
+            path,
+            condition,
+            prediction,
+            networks,
+            evaluations,
+            sees_mask,
         })
     }
 

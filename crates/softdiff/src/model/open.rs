@@ -2,8 +2,8 @@
 
 use super::Condition;
 use super::choice::{self, CheckpointChoice, Chosen};
-use super::guide::{self, Guide};
 use super::export::checked_manifest;
+use super::guide::{self, Guide};
 use super::posthoc::post_hoc_average;
 use super::stored_size;
 use crate::checkpoint::{CheckpointError, PARAMS};
