@@ -227,5 +227,14 @@ impl Kernels {
     }
 }
 
+impl Drop for Kernels {
+    /// Waits for the compiler: a process that ends while it works is torn down under it, and crashes.
+    fn drop(&mut self) {
+        if let Some(compiling) = self.compiling.take() {
+            compiling.join().ok();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

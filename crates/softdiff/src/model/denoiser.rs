@@ -5,6 +5,7 @@ use crate::network::Network;
 use crate::objective::{ObjectiveError, Prediction};
 use crate::path::{Moment, Path};
 use crate::sampler::{Denoiser, Result, SamplerError};
+use rayon::prelude::*;
 use softdiff_engine::Precision;
 use softdiff_engine::device::Executor;
 use softdiff_engine::{Device, Graph, Params, Var};
@@ -114,7 +115,7 @@ impl NetworkDenoiser {
         &mut self,
         xt: &[f64],
         t: f64,
-        read: impl Fn(&Prediction, &[f64], &[f64], &Moment) -> std::result::Result<Vec<f64>, ObjectiveError>,
+        read: impl Fn(&Prediction, &[f64], &[f64], &Moment) -> std::result::Result<Vec<f64>, ObjectiveError> + Sync,
     ) -> Result<Vec<f64>> {
         let size = self.shape.len();
         if xt.is_empty() || !xt.len().is_multiple_of(size) {
@@ -134,11 +135,15 @@ impl NetworkDenoiser {
             self.run.set("x", &input)?;
             self.run.run(0)?;
             self.evaluations += self.networks * (part.len() / size) as u64;
-            let output: Vec<f64> = self.run.get(self.output)?.into_iter().take(part.len()).map(f64::from).collect();
-            let centre = self.path.centre();
-            let from_centre: Vec<f64> = part.iter().map(|x| x - centre).collect();
-            let answer = read(&self.prediction, &output, &from_centre, &at)?;
-            predicted.extend(answer.into_iter().map(|x| x + centre));
+            let (outputs, centre, prediction) = (self.run.get(self.output)?, self.path.centre(), &self.prediction);
+            let answers = part.par_chunks_exact(size).zip(outputs.par_chunks_exact(size)).map(|(xt, output)| {
+                let output: Vec<f64> = output.iter().map(|&value| value.into()).collect();
+                let from_centre: Vec<f64> = xt.iter().map(|x| x - centre).collect();
+                read(prediction, &output, &from_centre, &at)
+            });
+            for answer in answers.collect::<std::result::Result<Vec<_>, _>>()? {
+                predicted.extend(answer.into_iter().map(|x| x + centre));
+            }
         }
         Ok(predicted)
     }

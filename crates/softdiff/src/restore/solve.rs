@@ -3,6 +3,7 @@
 use super::{ImageCovariance, Observation};
 use crate::corruption::{CorruptionError, CosineTransform, LinearMap, Shape};
 use crate::linalg::dot;
+use rayon::prelude::*;
 use softdiff_engine::rng::RandomStream;
 
 /// Conjugate gradients stop when the residual has fallen by this factor, or after so many steps.
@@ -36,8 +37,8 @@ impl System<'_> {
             None => vec![0.0; shape.pixels()],
         };
         let noise = self.observation.sigma().powi(2);
-        let gain = |power: f64, i: usize| seen[i] / (noise / power + path[i] + seen[i] * seen[i]);
-        Some(self.spread.powers(shape).map(|powers| powers.into_iter().enumerate().map(|(i, p)| gain(p, i)).collect()))
+        let gain = |(i, power): (usize, f64)| seen[i] / (noise / power + path[i] + seen[i] * seen[i]);
+        Some(self.spread.powers(shape).map(|powers| powers.into_par_iter().enumerate().map(gain).collect()))
     }
 
     fn apply(&self, u: &[f64]) -> Result<Vec<f64>> {
@@ -151,18 +152,21 @@ fn conjugate_gradients(
 fn filtered(shape: Shape, image: &[f64], [together, apart]: &[Vec<f64>; 2]) -> Vec<f64> {
     let channels = shape.channels;
     let transform = CosineTransform::new(shape.height, shape.width);
-    let mut mean: Vec<f64> = image.chunks_exact(channels).map(|p| p.iter().sum::<f64>() / channels as f64).collect();
-    let mut out = vec![0.0; image.len()];
-    if channels > 1 {
-        for channel in 0..channels {
-            let values = image.iter().skip(channel).step_by(channels);
-            let mut plane: Vec<f64> = values.zip(&mean).map(|(value, mean)| value - mean).collect();
-            transform.filter(&mut plane, apart);
-            out.iter_mut().skip(channel).step_by(channels).zip(plane).for_each(|(out, value)| *out = value);
-        }
-    }
+    let pixels = || image.par_chunks_exact(channels);
+    let mut mean: Vec<f64> = pixels().map(|pixel| pixel.iter().sum::<f64>() / channels as f64).collect();
+    let difference = |channel: usize| {
+        let mut plane: Vec<f64> = pixels().zip(&mean).map(|(pixel, mean)| pixel[channel] - mean).collect();
+        transform.filter(&mut plane, apart);
+        plane
+    };
+    let own = if channels > 1 { channels } else { 0 };
+    let differences: Vec<Vec<f64>> = (0..own).into_par_iter().map(difference).collect();
     transform.filter(&mut mean, together);
-    out.chunks_exact_mut(channels).zip(&mean).for_each(|(pixel, mean)| pixel.iter_mut().for_each(|x| *x += mean));
+    let mut out = vec![0.0; image.len()];
+    out.par_chunks_exact_mut(channels).zip(&mean).enumerate().for_each(|(i, (pixel, mean))| {
+        let own = |channel: usize| differences.get(channel).map_or(0.0, |plane| plane[i]);
+        pixel.iter_mut().enumerate().for_each(|(channel, value)| *value = own(channel) + mean);
+    });
     out
 }
 

@@ -4,7 +4,9 @@ use super::solve::System;
 use super::{Observation, RestoreError, Result};
 use crate::corruption::{CosineFilter, LinearMap, Shape};
 use crate::linalg::{Matrix, dot};
+use rayon::prelude::*;
 use softdiff_engine::rng::RandomStream;
+use std::borrow::Cow;
 
 /// What an image's variance may be: next to nothing, and that of black and white.
 const LEAST: f64 = 1e-3;
@@ -120,12 +122,12 @@ impl ImageCovariance {
     /// The variance of each frequency of the cosine basis: of what is common to all channels, and of what is not.
     pub(super) fn powers(&self, shape: Shape) -> [Vec<f64>; 2] {
         let (powers, correlation) = match (&self.powers, &self.root) {
-            (Some((powers, correlation)), _) => (powers.clone(), *correlation),
-            (None, LinearMap::Scale(root)) => (vec![root * root; shape.pixels()], 0.0),
+            (Some((powers, correlation)), _) => (Cow::Borrowed(powers), *correlation),
+            (None, LinearMap::Scale(root)) => (Cow::Owned(vec![root * root; shape.pixels()]), 0.0),
             _ => unreachable!("a covariance without powers is white"),
         };
         let [together, apart] = [1.0 + (shape.channels as f64 - 1.0) * correlation, 1.0 - correlation];
-        [together, apart].map(|factor| powers.iter().map(|power| factor * power).collect())
+        [together, apart].map(|factor| powers.par_iter().map(|power| factor * power).collect())
     }
 
     /// R, which is symmetric.

@@ -84,10 +84,12 @@ impl TileGrid {
     /// Adds a tile and its weights to their sums over all tiles.
     fn add(&self, tile: &[f64], (top, left): (usize, usize), sum: &mut [f64], weights: &mut [f64]) {
         let Shape { height, width, channels } = self.photograph;
+        let across = (0..self.tile.width.min(width - left)).map(|x| weight(x, self.tile.width, left, width));
+        let across: Vec<f64> = across.collect();
         for y in 0..self.tile.height.min(height - top) {
             let down = weight(y, self.tile.height, top, height);
-            for x in 0..self.tile.width.min(width - left) {
-                let weight = down * weight(x, self.tile.width, left, width);
+            for (x, across) in across.iter().enumerate() {
+                let weight = down * across;
                 let (to, from) = ((top + y) * width + left + x, y * self.tile.width + x);
                 weights[to] += weight;
                 for channel in 0..channels {

@@ -6,16 +6,22 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use softdiff::data::Dataset;
 use softdiff::engine::Device;
-use softdiff::engine::cuda::CudaExecutor;
+use softdiff::engine::cuda::{CudaExecutor, NcclId, NcclRank};
 use softdiff::engine::device::Record;
+use softdiff::engine::ranks::{Ranks, Reduce};
 use softdiff::engine::rng::Stream;
 use softdiff::train::{ImageFeed, RunSpec, Stepper, Training};
+use std::sync::Arc;
 use std::time::Instant;
 
 const EXAMPLE: &str = "\
 Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GPU, and where the time goes.
   softdiff bench step --against torch,jax
-  softdiff bench step --size 64 --profile";
+  softdiff bench step --size 64 --profile
+
+Example: what the exchange of gradients costs a process alone.
+  softdiff bench step --accumulate 2
+  softdiff bench step --accumulate 2 --nccl";
 
 /// Time the training step of NCSN++ (read images, corrupt, forward, backward, clip, Adam, EMA, record) on a GPU.
 #[derive(Args)]
@@ -30,6 +36,12 @@ pub struct BenchStep {
     /// data set that is too large for the GPU; or one batch for all steps.
     #[arg(long, value_enum, default_value_t = Data::Kept)]
     data: Data,
+    /// Parts of a batch, computed one after the other.
+    #[arg(long, default_value_t = 1)]
+    accumulate: usize,
+    /// Exchange the gradients of the parts by NCCL, as between GPUs, with this process as the only one.
+    #[arg(long)]
+    nccl: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,13 +79,24 @@ impl BenchStep {
     pub fn run(self, json: bool) -> Outcome {
         let (begin, config, shape) = (Instant::now(), self.gpu.network()?, self.gpu.shape());
         let session = self.gpu.session()?;
-        let recipe = self.gpu.recipe(&[format!("train.recompute={}", self.recompute)])?;
+        if self.nccl && self.accumulate < 2 {
+            return Err(Failure::new("without parts of a batch there is nothing to exchange").hint("add --accumulate 2"));
+        }
+        let sets = [format!("train.recompute={}", self.recompute), format!("train.accumulate={}", self.accumulate)];
+        let recipe = self.gpu.recipe(&sets)?;
         let random = Stream { seed: 1, purpose: 0, step: 0 };
         let words = (0..(IMAGES * shape.len() / 16) as u64).flat_map(|block| random.block(block));
         let pixels = words.flat_map(u32::to_le_bytes).collect();
         let images = Dataset::new(shape.height, shape.width, shape.channels, pixels, None, vec![]);
         let prepared = Training::of(recipe).images(images).prepare()?;
-        let spec = RunSpec { precision: self.gpu.precision, ..prepared.spec()? };
+        let ranks = match self.nccl {
+            true => {
+                let alone = Arc::new(NcclRank::join(&session, NcclId::new()?, 0, 1)?);
+                Ranks::with_gpus(alone.clone(), alone, Reduce::Exact)
+            }
+            false => Ranks::default(),
+        };
+        let spec = RunSpec { precision: self.gpu.precision, ranks, ..prepared.spec()? };
         let step = spec.step()?;
         let state = spec.new_state(&step);
         let feed = match self.data {
