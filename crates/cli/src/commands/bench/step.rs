@@ -80,7 +80,9 @@ impl BenchStep {
         let (begin, config, shape) = (Instant::now(), self.gpu.network()?, self.gpu.shape());
         let session = self.gpu.session()?;
         if self.nccl && self.accumulate < 2 {
-            return Err(Failure::new("without parts of a batch there is nothing to exchange").hint("add --accumulate 2"));
+            return Err(
+                Failure::new("without parts of a batch there is nothing to exchange").hint("add --accumulate 2")
+            );
         }
         let sets = [format!("train.recompute={}", self.recompute), format!("train.accumulate={}", self.accumulate)];
         let recipe = self.gpu.recipe(&sets)?;
