@@ -2,8 +2,13 @@
 
 use crate::atomic_file::{self, Output};
 use std::ffi::OsString;
-use std::io;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The longest that one process waits for another to write a file of the cache.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The place of a file in the cache; none if the user has no home.
 pub fn file(name: &str) -> Option<PathBuf> {
@@ -18,6 +23,25 @@ pub fn store(name: &str, content: impl FnOnce(&mut Output) -> io::Result<()>) {
         let made = std::fs::create_dir_all(folder);
         let _ = made.and_then(|()| atomic_file::write(&path, content));
     }
+}
+
+/// Replaces the text of a file of the cache by what `change` makes of it. Processes that do so at the same time take turns, so
+/// that none undoes what another has written.
+pub fn update(name: &str, change: impl FnOnce(&str) -> String) {
+    if let Some(path) = file(name) {
+        let _ = update_file(&path, change);
+    }
+}
+
+fn update_file(path: &Path, change: impl FnOnce(&str) -> String) -> io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    let turn = File::create(path.with_extension("lock"))?;
+    let begun = Instant::now();
+    while turn.try_lock().is_err() && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let text = change(&std::fs::read_to_string(path).unwrap_or_default());
+    atomic_file::write(path, |file| file.write_all(text.as_bytes()))
 }
 
 /// The folder itself; none if the user has no home.
@@ -37,6 +61,27 @@ fn folder_by(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_several_write_at_the_same_time_is_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/choices.txt");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for line in 0..10 {
+                        update_file(path, |text| format!("{text}{writer} {line}\n")).unwrap();
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort();
+        lines.dedup();
+        assert_eq!(lines.len(), 80);
+    }
 
     #[test]
     fn the_cache_is_where_the_user_wants_it_or_where_caches_are() {

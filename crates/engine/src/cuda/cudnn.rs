@@ -13,9 +13,8 @@ use cudarc::cudnn::sys;
 use fused::Fusion;
 pub(super) use fused::suits;
 use graph::{Attribute, Descriptor, DescriptorType, Planner, id};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_void};
-use std::io::Write;
 use std::sync::Arc;
 
 library!(
@@ -143,15 +142,19 @@ pub(super) struct ConvCall {
     pack: Descriptor,
 }
 
+/// An engine: a list of heuristics and an index in it.
+type Choice = (i32, usize);
+
 /// A cuDNN handle on a device's stream, and the engines chosen so far.
 pub(super) struct Cudnn {
     planner: Planner,
     device: Arc<CudaDevice>,
-    /// Problem to (mode, index in that mode's list).
-    choices: HashMap<String, (i32, usize)>,
+    /// By problem.
+    choices: HashMap<String, Choice>,
     plans: HashMap<String, Arc<ConvPlan>>,
     fusion: Fusion,
-    changed: bool,
+    /// Problems whose choices are not on disk yet, with the choice that each replaces.
+    changed: HashMap<String, Option<Choice>>,
 }
 
 // SAFETY: the handle is used by one executor at a time, after entering the context.
@@ -189,7 +192,7 @@ impl Cudnn {
             choices: HashMap::new(),
             plans: HashMap::new(),
             fusion: Fusion::default(),
-            changed: false,
+            changed: HashMap::new(),
         };
         cudnn.follow(device.stream)?;
         if let Some(text) = cache::file(&cudnn.cache_name()).and_then(|path| std::fs::read_to_string(path).ok()) {
@@ -200,13 +203,7 @@ impl Cudnn {
 
     /// Takes choices as they lie in the cache: a problem, a mode and an index in each line.
     pub fn adopt(&mut self, lines: &str) {
-        for line in lines.lines() {
-            if let [key, mode, index] = line.split(' ').collect::<Vec<_>>()[..]
-                && let (Ok(mode), Ok(index)) = (mode.parse(), index.parse())
-            {
-                self.choices.insert(key.into(), (mode, index));
-            }
-        }
+        self.choices.extend(choices_in(lines).map(|(key, choice)| (key.to_owned(), choice)));
     }
 
     /// The choices of the problems that were planned; also those that are not kept, because no compiler was found.
@@ -226,14 +223,11 @@ impl Cudnn {
         format!("cudnn-{}-{}.txt", self.version(), self.device.name.replace([' ', '/'], "_"))
     }
 
-    /// Writes new choices to disk.
+    /// Writes new choices to disk, beside those of other processes.
     pub fn save_choices(&mut self) {
-        if self.changed {
-            let mut lines: Vec<String> =
-                self.choices.iter().map(|(key, choice)| choice_line(key, Some(choice))).collect();
-            lines.sort();
-            cache::store(&self.cache_name(), |file| file.write_all(lines.concat().as_bytes()));
-            self.changed = false;
+        let changed = std::mem::take(&mut self.changed);
+        if !changed.is_empty() {
+            cache::update(&self.cache_name(), |text| merged(text, &changed, &self.choices));
         }
     }
 
@@ -261,13 +255,13 @@ impl Cudnn {
         Ok(plan)
     }
 
-    fn choose(&mut self, key: &str, choice: (i32, usize)) {
-        self.choices.insert(key.into(), choice);
-        self.changed = true;
+    fn choose(&mut self, key: &str, choice: Choice) {
+        let replaced = self.choices.insert(key.into(), choice);
+        self.changed.entry(key.into()).or_insert(replaced);
     }
 
     /// Times the proposals on memory of the right size.
-    fn fastest(&self, problem: &Problem) -> Result<(ConvPlan, (i32, usize))> {
+    fn fastest(&self, problem: &Problem) -> Result<(ConvPlan, Choice)> {
         let element = if problem.half { 2 } else { 4 };
         let [x, w, y, _] = problem.sizes().map(|n| n * element);
         let (x, w, y) = (self.device.alloc(x)?, self.device.alloc(w)?, self.device.alloc(y)?);
@@ -275,7 +269,7 @@ impl Cudnn {
             // Small finite numbers in either format; zeros would run faster than real data.
             buffer.fill_word(0x3E1F_3E9A)?;
         }
-        let mut best: Option<(f32, ConvPlan, (i32, usize))> = None;
+        let mut best: Option<(f32, ConvPlan, Choice)> = None;
         let odd = !problem.geometry.channels.is_multiple_of(8) || !problem.geometry.filters.is_multiple_of(8);
         let modes = if odd { &ODD_MODES[..] } else { &MODES[..] };
         for &(mode, most) in modes.iter().chain([&FALLBACK]) {
@@ -366,8 +360,28 @@ impl Cudnn {
     }
 }
 
+/// The choices in a text.
+fn choices_in(lines: &str) -> impl Iterator<Item = (&str, Choice)> {
+    lines.lines().filter_map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+        [key, mode, index] => Some((key, (mode.parse().ok()?, index.parse().ok()?))),
+        _ => None,
+    })
+}
+
+/// A text of choices with the new ones among `choices`, which replace what is given with them. Where another process has chosen
+/// meanwhile, its choice stays: programs that start later round as it did.
+fn merged(text: &str, changed: &HashMap<String, Option<Choice>>, choices: &HashMap<String, Choice>) -> String {
+    let mut all: BTreeMap<&str, Choice> = choices_in(text).collect();
+    for (key, replaced) in changed {
+        if all.get(key.as_str()).is_none_or(|now| Some(now) == replaced.as_ref()) {
+            all.insert(key, choices[key]);
+        }
+    }
+    all.iter().map(|(key, choice)| choice_line(key, Some(choice))).collect()
+}
+
 /// A choice as it lies in the cache.
-fn choice_line(key: &str, choice: Option<&(i32, usize)>) -> String {
+fn choice_line(key: &str, choice: Option<&Choice>) -> String {
     choice.map_or_else(|| format!("{key} none\n"), |(mode, index)| format!("{key} {mode} {index}\n"))
 }
 
@@ -378,4 +392,20 @@ fn failed(what: &str, problem: &str) -> Error {
 
 fn check(what: &str, status: i32) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(failed(what, &format!("cuDNN status {status}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_of_other_processes_stay_and_new_ones_replace_only_what_they_were_made_against() {
+        let choices =
+            HashMap::from([("a", (0, 1)), ("b", (0, 2)), ("c", (0, 3)), ("d", (0, 4))].map(|(k, v)| (k.into(), v)));
+        // b is new; c replaces one that no longer works; d was chosen by another process meanwhile.
+        let changed = HashMap::from([("b", None), ("c", Some((1, 7))), ("d", None)].map(|(k, v)| (k.into(), v)));
+        let text = "a 0 1\nc 1 7\nd 2 9\nother 0 0\nnot a choice at all\nx y z\n";
+        assert_eq!(merged(text, &changed, &choices), "a 0 1\nb 0 2\nc 0 3\nd 2 9\nother 0 0\n");
+        assert_eq!(merged("", &changed, &choices), "b 0 2\nc 0 3\nd 0 4\n");
+    }
 }

@@ -237,7 +237,7 @@ mod tests {
     fn a_signal_is_passed_on_once() {
         let folder = tempfile::tempdir().unwrap();
         let script = format!(
-            "trap 'echo >> {0}/heard-$RANK; [ $(wc -l < {0}/heard-$RANK) = 1 ] && sleep 0.3 && exit 130' INT
+            "trap 'echo >> {0}/heard-$RANK; [ $(wc -l < {0}/heard-$RANK) = 1 ] && sleep 0.3 && exit 75' TERM
              touch {0}/ready-$RANK; while true; do sleep 0.02; done",
             folder.path().display()
         );
@@ -248,9 +248,10 @@ mod tests {
             while !ready.iter().all(|file| file.exists()) {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            asking.ask(StopSignal::Interrupt);
+            // Not Ctrl-C, which shells ignore whose parent does.
+            asking.ask(StopSignal::Terminate);
         });
-        assert_eq!(code(run(shells(2, &script), &stop, GRACE)), 130);
+        assert_eq!(code(run(shells(2, &script), &stop, GRACE)), 75);
         asks.join().unwrap();
         for rank in [0, 1] {
             let heard = std::fs::read_to_string(folder.path().join(format!("heard-{rank}"))).unwrap();
