@@ -3,7 +3,7 @@
     import softdiff
 
     model = softdiff.load("models/cifar10-small")
-    images = model.sample(seeds=range(16), steps=50)       # uint8 array [16, 32, 32, 3]
+    images = model.sample(seeds=range(16))                  # uint8 array [16, 32, 32, 3]
     result = model.restore(blurred, task="deblur")          # .mean, .std, .samples, .misfit
     run = softdiff.train("quickstart", out="runs/first")    # progress bar; Ctrl-C saves, the same call continues
 

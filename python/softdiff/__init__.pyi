@@ -197,6 +197,7 @@ def load(
     device: str = "auto",
     checkpoint: Union[str, int, None] = None,
     weights: Optional[str] = None,
+    guide: Optional[_StrPath] = None,
 ) -> Model: ...
 def train(
     recipe: Optional[_StrPath] = None,

@@ -43,14 +43,16 @@ impl Model {
 ///     device: "auto" (the first GPU, else the CPU), "cpu", "cuda", "cuda:1".
 ///     checkpoint: of a run: "best", "last", or a step; by default the best where one was scored, else the last.
 ///     weights: "ema-0.999" and the like, "raw", or "posthoc-0.05"; by default those that the recipe samples with.
+///     guide: where a weaker model of the same path is, to guide samples by (autoguidance) where "sample.guidance" is not 1.
 #[pyfunction]
-#[pyo3(signature = (model, *, device="auto", checkpoint=None, weights=None))]
+#[pyo3(signature = (model, *, device="auto", checkpoint=None, weights=None, guide=None))]
 pub fn load(
     py: Python<'_>,
     model: PathBuf,
     device: &str,
     checkpoint: Option<&Bound<'_, PyAny>>,
     weights: Option<&str>,
+    guide: Option<PathBuf>,
 ) -> PyResult<Model> {
     let wrong = |what: &str, given: &str, hint: String| with_hint(&format!("{what} is {given:?}"), Some(&hint));
     let checkpoint = match checkpoint {
@@ -63,7 +65,13 @@ pub fn load(
     let weights: Option<Weights> =
         weights.map(|text| text.parse().map_err(|hint| wrong("weights", text, hint))).transpose()?;
     let device = arguments::device(device)?;
-    let opened = py.detach(|| softdiff::Model::open_at(&model, weights, checkpoint));
+    let opened = py.detach(|| {
+        let opened = softdiff::Model::open_at(&model, weights, checkpoint)?;
+        match guide {
+            Some(guide) => opened.with_guide(softdiff::Model::open(&guide, None)?),
+            None => Ok(opened),
+        }
+    });
     Ok(Model::new(opened.map_err(raised)?, device))
 }
 
@@ -76,7 +84,7 @@ impl Model {
     ///     seeds: whole numbers, such as range(64).
     ///     steps: of the sampler; by default as in the model's recipe.
     ///     sampler: its name, such as "heun"; by default as in the recipe.
-    ///     set: changes of the recipe's [sample], such as {"sample.churn_rate": 2}.
+    ///     set: changes of the recipe's [sample], such as {"sample.churn_rate": 2} or {"sample.guidance": 1.5}.
     ///     batch: images at a time: a matter of memory and speed.
     ///     dtype: "uint8", or "float64" for values in the range of the data that are not cut off to it.
     ///     progress: whether to show a bar.
@@ -205,7 +213,7 @@ impl Model {
         Ok(DenoiseSteps::new(steps, dimensions))
     }
 
-    /// Predicts clean images: x0_hat = E[x0 | x_t] at time t, for samplers of one's own. Also as `model(xt, t)`.
+    /// Predicts clean images: x0_hat = E[x0 | x_t] at time t, without guidance, for samplers of one's own. Also as `model(xt, t)`.
     ///
     /// Args:
     ///     xt: floats, [n, height, width, channels] or [height, width, channels].

@@ -55,9 +55,27 @@ def test_denoise_steps_end_with_the_sample(model):
 
 
 def test_denoise_steps_of_several_seeds_and_what_a_step_predicts(model):
-    t, xt, x0_hat = next(iter(model.denoise_steps(seeds=[0, 1], steps=3)))
+    alone = {"sample.guidance": 1}
+    t, xt, x0_hat = next(iter(model.denoise_steps(seeds=[0, 1], steps=3, set=alone)))
     assert xt.shape == (2, 32, 32, 3)
     assert np.array_equal(model.denoise(xt, t), x0_hat)
+    _, same, guided = next(iter(model.denoise_steps(seeds=[0, 1], steps=3)))
+    assert np.array_equal(same, xt) and not np.array_equal(guided, x0_hat)
+
+
+def test_a_model_is_guided_by_a_weaker_one(model, run, tmp_path):
+    run.model.export(tmp_path / "tiny")
+    tiny = softdiff.load(tmp_path / "tiny", device="cpu", guide=tmp_path / "tiny")
+    plain, guided = (
+        tiny.sample([1, 2], steps=3, sampler="heun", set={"sample.guidance": factor}, dtype=float, progress=False)
+        for factor in (1, 3)
+    )
+    # Nothing lies between a model and itself.
+    assert np.allclose(plain, guided, atol=1e-3)
+    with pytest.raises(softdiff.Error, match="cannot guide"):
+        softdiff.load(MODEL, device="cpu", guide=tmp_path / "tiny")
+    with pytest.raises(softdiff.Error, match="has no guide"):
+        softdiff.load(tmp_path / "tiny", device="cpu").sample([1], steps=2, set={"sample.guidance": 2}, progress=False)
     assert np.array_equal(model(xt[0], t), x0_hat[0])
 
 
