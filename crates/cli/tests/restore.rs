@@ -72,6 +72,7 @@ fn what_cannot_be_restored_says_why() {
         (vec![&clean, "--time", "1.5"], "time 1.5 is outside the path", "hint: give a time from 0"),
         (vec![&clean, "--level", "-1"], "-1", "hint: give a level from 0"),
         (vec![&clean, "--level", "1", "--noise", "-1"], "is -1", "hint: give a deviation"),
+        (vec![&clean, "--noise", "7"], "the noise of the observation is 7", "hint: give a deviation from 0 to 1"),
     ] {
         let failed = softdiff(&[&["restore", &run], &flags[..]].concat());
         let said = text(&failed.stderr);

@@ -39,7 +39,9 @@ impl LinearOperator for CosineFilter {
     /// It is symmetric.
     fn run(&self, shape: Shape, x: &[f64], _: bool) -> Vec<f64> {
         let mut planes = planes_from_image(shape, x);
-        planes.par_chunks_exact_mut(shape.pixels()).for_each(|plane| self.transform.filter(plane, &self.gains));
+        for plane in planes.chunks_exact_mut(shape.pixels()) {
+            self.transform.filter(plane, &self.gains);
+        }
         image_from_planes(shape, &planes)
     }
 

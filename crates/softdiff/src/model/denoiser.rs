@@ -135,12 +135,12 @@ impl NetworkDenoiser {
             self.run.set("x", &input)?;
             self.run.run(0)?;
             self.evaluations += self.networks * (part.len() / size) as u64;
-            let (outputs, centre, prediction) = (self.run.get(self.output)?, self.path.centre(), &self.prediction);
-            let answers = part.par_chunks_exact(size).zip(outputs.par_chunks_exact(size)).map(|(xt, output)| {
-                let output: Vec<f64> = output.iter().map(|&value| value.into()).collect();
-                let from_centre: Vec<f64> = xt.iter().map(|x| x - centre).collect();
-                read(prediction, &output, &from_centre, &at)
-            });
+            let outputs = self.run.get(self.output)?;
+            let output: Vec<f64> = outputs[..part.len()].par_iter().map(|&value| value.into()).collect();
+            let centre = self.path.centre();
+            let from_centre: Vec<f64> = part.par_iter().map(|x| x - centre).collect();
+            let (prediction, images) = (&self.prediction, output.par_chunks(size).zip(from_centre.par_chunks(size)));
+            let answers = images.map(|(output, xt)| read(prediction, output, xt, &at));
             for answer in answers.collect::<std::result::Result<Vec<_>, _>>()? {
                 predicted.extend(answer.into_iter().map(|x| x + centre));
             }

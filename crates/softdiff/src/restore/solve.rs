@@ -160,7 +160,7 @@ fn filtered(shape: Shape, image: &[f64], [together, apart]: &[Vec<f64>; 2]) -> V
         plane
     };
     let own = if channels > 1 { channels } else { 0 };
-    let differences: Vec<Vec<f64>> = (0..own).into_par_iter().map(difference).collect();
+    let differences: Vec<Vec<f64>> = (0..own).map(difference).collect();
     transform.filter(&mut mean, together);
     let mut out = vec![0.0; image.len()];
     out.par_chunks_exact_mut(channels).zip(&mean).enumerate().for_each(|(i, (pixel, mean))| {

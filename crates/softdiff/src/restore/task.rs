@@ -173,6 +173,7 @@ impl Task {
 
     /// What was seen in a degraded image; its noise and level are estimated where they are not given.
     pub(super) fn observe(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
+        require_deviation(noise)?;
         let found = shape_of(image);
         let path = path_at(model, self.restored_shape(model, image))?;
         let seen = self.degradation(model, &path, found, &to_unit(&image.pixels), noise, false)?;
@@ -181,6 +182,7 @@ impl Task {
 
     /// Degrades a clean image, with `noise` if given, and observes that.
     pub(super) fn degrade(&self, model: &Model, image: &Picture, noise: Option<f64>) -> Result<Observed> {
+        require_deviation(noise)?;
         let path = path_at(model, shape_at(model, shape_of(image), 1))?;
         let shape = path.shape();
         let truth = fitted(image, shape)?;
@@ -358,6 +360,17 @@ pub(super) fn shape_at(model: &Model, found: Shape, factor: usize) -> Shape {
 }
 
 /// The model's path for images of a shape.
+/// Refuses noise that values from 0 to 1 do not have.
+fn require_deviation(noise: Option<f64>) -> Result<()> {
+    match noise {
+        Some(value) if !(0.0..=1.0).contains(&value) => {
+            let remedy = "give a deviation from 0 to 1, for values from 0 to 1: 10 of 255 is 0.0392";
+            Err(RestoreError::Number { what: "the noise of the observation", value, remedy })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn path_at(model: &Model, shape: Shape) -> Result<Arc<Path>> {
     match shape == model.path.shape() {
         true => Ok(model.path.clone()),
