@@ -12,10 +12,11 @@ use std::process::Command;
 use support::{Scratch, text};
 
 /// What pages name and what runs in its place. FID needs a network of 87 MB, so the same images are measured otherwise.
-const SMALLER: [(&str, &str); 20] = [
+const SMALLER: [(&str, &str); 21] = [
     ("--metrics fid --network inception-2015-12-05.safetensors", "--metrics sliced-wasserstein"),
     ("--network inception-2015-12-05.safetensors", "--metrics sliced-wasserstein"),
     ("--metrics fid", "--metrics sliced-wasserstein"),
+    ("--metrics prdc,memorisation", "--metrics memorisation"),
     ("0..50000", "0..3"),
     ("0..10000", "0..3"),
     ("0..1000", "0..3"),
