@@ -279,7 +279,7 @@ fn show(evaluation: &Evaluation) {
     }
     if let Some(made) = &evaluation.made {
         let checkpoint = made.checkpoint.as_ref().map_or(String::new(), |checkpoint| format!(", {checkpoint}"));
-        let how = format!("at step {}{checkpoint}, {} in {} steps", made.step, made.sampler, made.steps);
+        let how = format!("at step {}{checkpoint}, {} in {} steps", made.step, made.how(), made.steps);
         println!("{}", one_line(&format!("made by {} {how}", made.model)));
     }
     for (name, measured) in &evaluation.results {

@@ -19,7 +19,7 @@ use softdiff::image::FilmFormat;
 use softdiff::metrics::Made;
 use softdiff::model::{Generation, Generator, ImageMaker, Model, batch_size, write_images};
 use softdiff::prior::Prior;
-use softdiff::recipe::Weights;
+use softdiff::recipe::{SampleSection, Weights};
 use softdiff::run::StopRequest;
 use softdiff::sampler::{Ending, SamplerError};
 use std::path::{Path, PathBuf};
@@ -127,8 +127,9 @@ impl Sample {
         let format = self.film.as_deref().map(film_format).transpose()?;
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let guidance = self.guidance.map(|factor| format!("sample.guidance={factor:?}"));
-        let mut set: Vec<String> = self.set.iter().cloned().chain(guidance).collect();
-        let mut section = model.recipe.with_sets(&set)?.sample;
+        let all: Vec<String> = self.set.iter().cloned().chain(guidance).collect();
+        let mut section = model.recipe.with_sets(&all)?.sample;
+        let mut set: Vec<String> = self.set.iter().filter(|set| !is_of_guidance(set)).cloned().collect();
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         if let Some(ending) = &self.ending {
@@ -149,9 +150,7 @@ impl Sample {
                 let failure = Failure::new("a guide changes nothing at sample.guidance = 1");
                 return Err(failure.hint("give --guidance 1.5 or so"));
             }
-            let guide = Model::open(guide, None)?;
-            set.push(format!("guided by {} at {}", guide.name, guide.stage()));
-            model = model.with_guide(guide)?;
+            model = model.with_guide(Model::open(guide, None)?)?;
         }
         let mut model = model.guided(section.guidance)?.into_owned();
         if let Some(data) = &self.begin_with {
@@ -179,6 +178,8 @@ impl Sample {
             evaluations: 0,
             quantise: section.quantise,
             seeds: self.seeds.to_string(),
+            guidance: (section.guidance != 1.0).then_some(section.guidance),
+            guide: self.guide.as_ref().map(|guide| guide.display().to_string()),
             set,
         };
         // A film alone replaces no grid that was made before.
@@ -220,7 +221,7 @@ impl Sample {
                 written.push(file.display().to_string());
             }
         }
-        report(&model, (&section.sampler, section.steps), &device, seeds.len(), images, &written, json);
+        report(&model, &section, &device, seeds.len(), images, &written, json);
         Ok(())
     }
 }
@@ -251,6 +252,11 @@ impl ImageMaker for Making<'_> {
     }
 }
 
+/// Whether a change of the recipe is of the guidance, which is told on its own.
+fn is_of_guidance(set: &str) -> bool {
+    set.split('=').next().is_some_and(|key| key.trim() == "sample.guidance")
+}
+
 /// The format of a film by its file's name.
 fn film_format(path: &Path) -> Result<FilmFormat, Failure> {
     path.extension().and_then(|ending| FilmFormat::of_ending(&ending.to_string_lossy())).ok_or_else(|| {
@@ -276,7 +282,7 @@ fn beginnings(data: &Path, at: f64, shape: Shape) -> Result<LoadedImages, Failur
 /// Says what was done; `made` and the seconds it took are of the images, where some were written beside a film.
 fn report(
     model: &Model,
-    (sampler, steps): (&str, usize),
+    SampleSection { sampler, steps, guidance, .. }: &SampleSection,
     device: &Device,
     images: usize,
     made: Option<(Made, f64)>,
@@ -287,7 +293,7 @@ fn report(
         let (evaluations, seconds) = made.map(|(made, seconds)| (made.evaluations, seconds)).unzip();
         let facts = json!({
             "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(),
-            "sampler": sampler, "steps": steps, "evaluations": evaluations, "images": images, "seconds": seconds,
+            "sampler": sampler, "steps": steps, "guidance": guidance, "evaluations": evaluations, "images": images, "seconds": seconds,
             "device": device.to_string(), "files": written,
             "starts_from_training_images": model.prior.leaks_training_images(),
         });
@@ -303,6 +309,7 @@ fn report(
     let cost = made.map_or(String::new(), |(made, seconds)| {
         format!(" and {} evaluations each, {seconds:.1} s on {device}", made.evaluations)
     });
-    eprintln!("{images} of {} at {stage} ({}), {sampler} in {steps} steps{cost}", model.name, model.weights);
+    let guided = if *guidance == 1.0 { String::new() } else { format!(", guidance {guidance}") };
+    eprintln!("{images} of {} at {stage} ({}), {sampler} in {steps} steps{guided}{cost}", model.name, model.weights);
     written.iter().for_each(|file| eprintln!("wrote {file}"));
 }

@@ -45,7 +45,7 @@ pub fn evaluations_csv(history: &History) -> String {
 /// One row per number that `softdiff eval --run` kept, with what decides it; the whole protocol is in its JSON file.
 pub fn metrics_csv(kept: &StoredEvaluations) -> String {
     let head = "metric,value,error,sampler,sampler_steps,nfe,images,seeds,step,weights,images_hash,reference,\
-                reference_hash,network,preset";
+                reference_hash,network,preset,guidance,guide";
     let mut rows = Vec::new();
     for one in &kept.evaluations {
         let (images, reference) = (&one.protocol.images, &one.protocol.reference);
@@ -67,6 +67,8 @@ pub fn metrics_csv(kept: &StoredEvaluations) -> String {
                 reference.hash.clone(),
                 one.protocol.network.clone(),
                 one.protocol.preset.clone(),
+                made(&|made| optional(made.guidance)),
+                made(&|made| made.guide.clone().unwrap_or_default()),
             ]);
         }
     }

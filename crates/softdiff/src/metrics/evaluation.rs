@@ -48,7 +48,7 @@ impl From<Memorisation> for Measured {
 }
 
 /// How images were made, as `softdiff sample` writes it with them into an `.npz`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// The model's name.
     pub model: String,
@@ -70,9 +70,26 @@ pub struct Made {
     pub quantise: Quantise,
     /// The seeds, such as `0..1000`.
     pub seeds: String,
+    /// How far samples were guided by a weaker model; none where they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<f64>,
+    /// Where that model was, if it was not the model's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guide: Option<String>,
     /// Keys of the recipe that were changed for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
+}
+
+impl Made {
+    /// The sampler, and whether samples were guided.
+    pub fn how(&self) -> String {
+        match (self.guidance, &self.guide) {
+            (None, _) => self.sampler.clone(),
+            (Some(guidance), None) => format!("{}, guidance {guidance}", self.sampler),
+            (Some(guidance), Some(guide)) => format!("{}, guidance {guidance} by {guide}", self.sampler),
+        }
+    }
 }
 
 /// All numbers of one evaluation.

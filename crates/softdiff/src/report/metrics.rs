@@ -24,8 +24,8 @@ impl StoredEvaluations {
         let mut lines: BTreeMap<String, Series> = BTreeMap::new();
         for (made, measured) in points(group, metric) {
             let name = match states.len() {
-                1 => made.sampler.clone(),
-                _ => format!("{}, step {}", made.sampler, made.step),
+                1 => made.how(),
+                _ => format!("{}, step {}", made.how(), made.step),
             };
             let line = lines.entry(name.clone()).or_insert_with(|| Series::new(name, vec![]));
             line.points.push((made.evaluations as f64, measured.value));
@@ -72,7 +72,7 @@ impl StoredEvaluations {
         let lowest = self.evaluations.iter().filter(|one| fid(one).is_some());
         let lowest = lowest.min_by(|a, b| fid(a).unwrap_or(f64::MAX).total_cmp(&fid(b).unwrap_or(f64::MAX)))?;
         let how =
-            lowest.made.as_ref().map_or(String::new(), |made| format!(", {} in {} steps", made.sampler, made.steps));
+            lowest.made.as_ref().map_or(String::new(), |made| format!(", {} in {} steps", made.how(), made.steps));
         Some((format!("FID, {} images{how}", lowest.protocol.images.count), format!("{:.2}", fid(lowest)?)))
     }
 
@@ -81,8 +81,10 @@ impl StoredEvaluations {
         let mut commands = Vec::new();
         for Evaluation { protocol, made, results, .. } in &self.evaluations {
             let Some(made) = made else { continue };
-            let Made { weights, sampler, steps, seeds, set, .. } = made;
-            let changed: String = set.iter().map(|set| format!(" --set {}", typed(set))).collect();
+            let Made { weights, sampler, steps, seeds, set, guidance, guide, .. } = made;
+            let mut changed: String = set.iter().map(|set| format!(" --set {}", typed(set))).collect();
+            changed.extend(guide.iter().map(|guide| format!(" --guide {}", typed(guide))));
+            changed.extend(guidance.iter().map(|guidance| format!(" --guidance {guidance}")));
             commands.push(format!(
                 "softdiff sample {run} --weights {} --sampler {} --steps {steps} --seeds {}{changed} --out images.npz",
                 typed(weights),
@@ -128,7 +130,7 @@ fn results(group: &[&Evaluation]) -> PageBlock {
         let made = one.made.as_ref();
         let text = |of: &dyn Fn(&Made) -> String| made.map_or(String::new(), of);
         let mut cells = vec![
-            made.map_or_else(|| format!("not stated ({})", one.protocol.images.source), |made| made.sampler.clone()),
+            made.map_or_else(|| format!("not stated ({})", one.protocol.images.source), Made::how),
             text(&|made| made.steps.to_string()),
             text(&|made| made.evaluations.to_string()),
         ];

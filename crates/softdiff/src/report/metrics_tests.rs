@@ -27,6 +27,8 @@ fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluati
         evaluations,
         quantise: Default::default(),
         seeds: "0..50".into(),
+        guidance: None,
+        guide: None,
         set: vec!["sample.churn_rate=2".into()],
     });
     evaluation
@@ -76,4 +78,26 @@ fn the_commands_are_those_that_made_it_and_names_stay_words() {
         commands[1],
         "softdiff eval images.npz --against 'my data' --run runs/first --metrics fid --preset pytorch-fid"
     );
+}
+
+#[test]
+fn guided_samples_are_a_line_of_their_own_and_the_command_has_their_guide() {
+    let guided = |evaluations, fid| {
+        let mut guided = result("heun", evaluations, fid, 50);
+        let made = guided.made.as_mut().unwrap();
+        (made.guidance, made.guide) = (Some(1.5), Some("runs/a guide".into()));
+        guided
+    };
+    let kept = kept(vec![result("heun", 20, 30.0, 50), guided(20, 12.0), guided(40, 10.0)]);
+    let PageBlock::Figure(figure) = kept.quality().unwrap().blocks.remove(0) else { panic!() };
+    let svg = String::from_utf8(figure.file().1).unwrap();
+    assert!(svg.contains(">heun<") && svg.contains(">heun, guidance 1.5 by runs/a guide<"), "{svg}");
+    assert!(kept.commands("runs/first")[4].contains(" --guide 'runs/a guide' --guidance 1.5 --out"));
+    // As they are stored; what was stored before has neither.
+    let made = kept.evaluations[1].made.clone().unwrap();
+    let stored = serde_json::to_value(&made).unwrap();
+    assert_eq!(serde_json::from_value::<Made>(stored.clone()).unwrap(), made);
+    assert_eq!((&stored["guidance"], &stored["guide"]), (&json!(1.5), &json!("runs/a guide")));
+    let alone = serde_json::to_value(kept.evaluations[0].made.as_ref().unwrap()).unwrap();
+    assert!(alone.get("guidance").is_none() && alone.get("guide").is_none());
 }
