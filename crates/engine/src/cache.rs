@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The longest that one process waits for another to write a file of the cache.
+/// The longest wait for the lock; after it the file is written without.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The place of a file in the cache; none if the user has no home.
@@ -25,8 +25,8 @@ pub fn store(name: &str, content: impl FnOnce(&mut Output) -> io::Result<()>) {
     }
 }
 
-/// Replaces the text of a file of the cache by what `change` makes of it. Processes that do so at the same time take turns, so
-/// that none undoes what another has written.
+/// Replaces the text of a file of the cache by what `change` makes of it, under a lock, so that processes that do so at the same
+/// time do not overwrite each other's changes.
 pub fn update(name: &str, change: impl FnOnce(&str) -> String) {
     if let Some(path) = file(name) {
         let _ = update_file(&path, change);
@@ -35,9 +35,9 @@ pub fn update(name: &str, change: impl FnOnce(&str) -> String) {
 
 fn update_file(path: &Path, change: impl FnOnce(&str) -> String) -> io::Result<()> {
     path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-    let turn = File::create(path.with_extension("lock"))?;
+    let lock = File::options().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;
     let begun = Instant::now();
-    while turn.try_lock().is_err() && begun.elapsed() < PATIENCE {
+    while lock.try_lock().is_err() && begun.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(5));
     }
     let text = change(&std::fs::read_to_string(path).unwrap_or_default());

@@ -252,7 +252,7 @@ impl ImageMaker for Making<'_> {
     }
 }
 
-/// Whether a change of the recipe is of the guidance, which is told on its own.
+/// Whether a change of the recipe sets the guidance, which is recorded in a field of its own.
 fn is_of_guidance(set: &str) -> bool {
     set.split('=').next().is_some_and(|key| key.trim() == "sample.guidance")
 }

@@ -368,8 +368,8 @@ fn choices_in(lines: &str) -> impl Iterator<Item = (&str, Choice)> {
     })
 }
 
-/// A text of choices with the new ones among `choices`, which replace what is given with them. Where another process has chosen
-/// meanwhile, its choice stays: programs that start later round as it did.
+/// The choices in `text` with the new ones. A new choice is kept where the text has none, or still the one that it replaces; else
+/// another process has chosen meanwhile, and its choice stays.
 fn merged(text: &str, changed: &HashMap<String, Option<Choice>>, choices: &HashMap<String, Choice>) -> String {
     let mut all: BTreeMap<&str, Choice> = choices_in(text).collect();
     for (key, replaced) in changed {

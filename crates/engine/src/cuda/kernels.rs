@@ -228,7 +228,7 @@ impl Kernels {
 }
 
 impl Drop for Kernels {
-    /// Waits for the compiler: a process that ends while it works is torn down under it, and crashes.
+    /// Waits for NVRTC: a process that exits while it compiles crashes.
     fn drop(&mut self) {
         if let Some(compiling) = self.compiling.take() {
             compiling.join().ok();

@@ -19,7 +19,7 @@ Example: NCSN++ for CIFAR-10 at batch 128, beside PyTorch and JAX on the same GP
   softdiff bench step --against torch,jax
   softdiff bench step --size 64 --profile
 
-Example: what the exchange of gradients costs a process alone.
+Example: the cost of exchanging gradients by NCCL, on one GPU.
   softdiff bench step --accumulate 2
   softdiff bench step --accumulate 2 --nccl";
 
@@ -39,7 +39,7 @@ pub struct BenchStep {
     /// Parts of a batch, computed one after the other.
     #[arg(long, default_value_t = 1)]
     accumulate: usize,
-    /// Exchange the gradients of the parts by NCCL, as between GPUs, with this process as the only one.
+    /// Exchange the gradients of the parts by NCCL, as between GPUs, with a communicator of one rank.
     #[arg(long)]
     nccl: bool,
 }
@@ -77,13 +77,12 @@ impl Repeated for TimedStep {
 
 impl BenchStep {
     pub fn run(self, json: bool) -> Outcome {
+        if self.nccl && self.accumulate < 2 {
+            let failure = Failure::new("--nccl without --accumulate: a whole batch has no gradients to exchange");
+            return Err(failure.hint("add --accumulate 2"));
+        }
         let (begin, config, shape) = (Instant::now(), self.gpu.network()?, self.gpu.shape());
         let session = self.gpu.session()?;
-        if self.nccl && self.accumulate < 2 {
-            return Err(
-                Failure::new("without parts of a batch there is nothing to exchange").hint("add --accumulate 2")
-            );
-        }
         let sets = [format!("train.recompute={}", self.recompute), format!("train.accumulate={}", self.accumulate)];
         let recipe = self.gpu.recipe(&sets)?;
         let random = Stream { seed: 1, purpose: 0, step: 0 };

@@ -248,7 +248,7 @@ mod tests {
             while !ready.iter().all(|file| file.exists()) {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            // Not Ctrl-C, which shells ignore whose parent does.
+            // A shell that was started with SIGINT ignored cannot trap it, so this is SIGTERM.
             asking.ask(StopSignal::Terminate);
         });
         assert_eq!(code(run(shells(2, &script), &stop, GRACE)), 75);
