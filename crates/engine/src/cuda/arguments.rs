@@ -252,7 +252,7 @@ arguments! {
     ShareAddArgs: 48 {
         pieces: Address, additions: Address, stride: i64, lowest: i32, step: Address, first: i32, share: f32,
     }
-    RowsSumArgs: 32 { out: Address, rows: Address, count: i32, n: i64 }
+    RowsSumArgs: 48 { out: Address, pitch: i64, first: i32, own: i32, rows: Address, count: i32, n: i64 }
 
     // record.cu
     RecordStepArgs: 64 {

@@ -71,8 +71,8 @@ struct Sent {
     /// Whether the second stream has begun by then.
     has_forked: bool,
     add: Launch,
-    /// Adds the subtrees of all ranks.
-    rows: Launch,
+    /// Adds the subtrees of all ranks, where there are several.
+    rows: Option<Launch>,
 }
 
 impl ShareEnd {
@@ -199,17 +199,25 @@ impl Exchange {
         (sums, subtrees): (Address, usize),
     ) -> Result<Exchange> {
         let (device, reduce, pitch) = (executor.device(), ranks.reduce, layout.total);
-        let received = device.alloc(if reduce == Reduce::Exact { 4 * pitch * subtrees } else { 0 })?;
+        let is_received = reduce == Reduce::Exact && ranks.size() > 1;
+        let received = device.alloc(if is_received { 4 * pitch * subtrees } else { 0 })?;
         let mut buckets = Vec::new();
         for (bucket, add) in layout.buckets.into_iter().zip(adds) {
             let part = bucket.elements / ranks.size();
+            let count = ranks.size() * subtrees;
             let arguments = RowsSumArgs {
                 out: sums + 4 * (bucket.begin + ranks.rank() * part) as u64,
+                pitch: long(pitch),
+                first: int(ranks.rank() * subtrees),
+                own: int(subtrees),
                 rows: received.address + 4 * (subtrees * bucket.begin) as u64,
-                count: int(ranks.size() * subtrees),
+                count: int(count),
                 n: long(part),
             };
-            let rows = executor.kernel(KernelName::RowsSum, part.div_ceil(256), &arguments)?;
+            let rows = match count {
+                1 => None,
+                _ => Some(executor.kernel(KernelName::RowsSum, part.div_ceil(256), &arguments)?),
+            };
             buckets.push(Sent { has_forked: executor.has_forked(bucket.ready), bucket, add, rows });
         }
         let marks = [CudaEvent::new(device)?, CudaEvent::new(device)?];
@@ -237,7 +245,9 @@ impl Exchange {
         }
         let to = at(self.received.address, self.subtrees * begin);
         self.nccl.exchange_parts(from, (self.subtrees, self.pitch, part), to, stream)?;
-        sent.rows.enqueue(device, stream, false)?;
+        if let Some(rows) = &sent.rows {
+            rows.enqueue(device, stream, false)?;
+        }
         self.nccl.gather_parts(from, part, stream)
     }
 }

@@ -24,7 +24,7 @@ static int __ffs(int x) { return __builtin_ffs(x); }
 const LENGTH: usize = 101;
 
 type ShareAdd = unsafe extern "C" fn(*const SharePiece, *const u32, i64, i32, *const u32, i32, f32);
-type RowsSum = unsafe extern "C" fn(*mut f32, *const f32, i32, i64);
+type RowsSum = unsafe extern "C" fn(*mut f32, i64, i32, i32, *const f32, i32, i64);
 
 /// The kernels as functions; none without a compiler.
 fn kernels() -> Option<(ShareAdd, RowsSum)> {
@@ -100,10 +100,17 @@ fn the_kernels_add_in_the_order_of_the_cpu_on_any_number_of_ranks() {
             let each = shares / ranks;
             let of_rank = |rank: u64| summed(add, &Additions::among_others(each), rank * each, factor);
             let rows: Vec<f32> = (0..ranks).flat_map(of_rank).collect();
-            let mut sum = vec![f32::NAN; LENGTH];
-            // SAFETY: the rows have the length of the sum.
-            unsafe { rows_sum(sum.as_mut_ptr(), rows.as_ptr(), (rows.len() / LENGTH) as i32, LENGTH as i64) };
-            assert_eq!(bits(&sum), wanted, "{shares} shares on {ranks} ranks");
+            let (own, count) = (rows.len() / LENGTH / ranks as usize, (rows.len() / LENGTH) as i32);
+            for rank in 0..ranks as usize {
+                let place = own * LENGTH * rank..own * LENGTH * (rank + 1);
+                // What a rank has itself is not received.
+                let (mut sum, mut received) = (rows[place.clone()].to_vec(), rows.clone());
+                received[place].fill(f32::NAN);
+                let (out, first, pitch) = (sum.as_mut_ptr(), own * rank, LENGTH as i64);
+                // SAFETY: rows of the sum's length, of which `out` has as many as this rank has.
+                unsafe { rows_sum(out, pitch, first as i32, own as i32, received.as_ptr(), count, pitch) };
+                assert_eq!(bits(&sum[..LENGTH]), wanted, "{shares} shares, rank {rank} of {ranks}");
+            }
         }
     }
 }

@@ -33,13 +33,15 @@ extern "C" __global__ void share_add(const SharePiece* pieces, const Addition* a
 }
 
 // Adds `count` rows of `n` values: neighbours, then neighbouring sums, where the last goes up as it is if their number is odd.
-extern "C" __global__ void rows_sum(float* out, const float* rows, int count, i64 n) {
+// This rank's own rows, `own` of them from number `first` on, lie `pitch` values apart from `out` on, where the sum goes too.
+extern "C" __global__ void rows_sum(float* out, i64 pitch, int first, int own, const float* rows, int count, i64 n) {
     await_previous();
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) {
         // Sums that wait, by level: a binary counter. Ranks and their shares are fewer than 2^20.
         float waiting[20], sum = 0.0f;
         for (int row = 0; row < count; row++) {
-            sum = rows[row * n + i];
+            bool is_own = row >= first && row < first + own;
+            sum = is_own ? out[(row - first) * pitch + i] : rows[row * n + i];
             int level = 0;
             for (; row >> level & 1; level++) sum = __fadd_rn(waiting[level], sum);
             waiting[level] = sum;

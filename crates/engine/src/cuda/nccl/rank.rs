@@ -93,8 +93,9 @@ impl NcclRank {
         })
     }
 
-    /// Enqueues that each rank gets the part of every rank that is meant for it: `rows` rows for each rank from `from` on, the
-    /// rows `pitch` values apart and of `part` values for each rank; in `to` they lie by rank and row.
+    /// Enqueues that each rank gets the parts of the other ranks that are meant for it: `rows` rows for each rank from `from` on,
+    /// the rows `pitch` values apart and of `part` values for each rank; in `to` they lie by rank and row. The rank's own place
+    /// in `to` stays as it is.
     pub(in crate::cuda) fn exchange_parts(
         &self,
         from: Address,
@@ -102,12 +103,15 @@ impl NcclRank {
         to: Address,
         stream: Handle,
     ) -> Result<()> {
+        if self.size == 1 {
+            return Ok(());
+        }
         let at = |base: Address, values: usize| pointer(base + 4 * values as u64);
         self.call("an exchange by NCCL", |nccl, comm| {
             // SAFETY: rows and parts lie in live buffers; messages between two ranks are sent and received in the same order.
             unsafe {
                 let mut status = (nccl.group_start)();
-                for peer in 0..self.size {
+                for peer in (0..self.size).filter(|&peer| peer != self.rank) {
                     for row in 0..rows {
                         let out = at(from, row * pitch + peer * part);
                         let into = at(to, (peer * rows + row) * part);
@@ -184,7 +188,10 @@ impl Communicator for NcclRank {
             self.exchange_parts(buffer.address, (1, values.len(), part), to, self.device.stream)?;
             buffer.read(bytes, &mut had)
         })?;
-        Ok(from_bytes(&had))
+        let mut had = from_bytes(&had);
+        let own = self.rank * part..(self.rank + 1) * part;
+        had[own.clone()].copy_from_slice(&values[own]);
+        Ok(had)
     }
 
     fn sum(&self, values: &mut [f32]) -> Result<()> {
