@@ -1,6 +1,6 @@
 //! Restoration on images whose posterior is known in closed form.
 
-use softdiff::corruption::{Blur, Boundary, Corruption, CosineTransform, LinearMap, Shape, ShrinkFilter, cosine_basis};
+use softdiff::corruption::{Blur, Boundary, Corruption, CosineFilter, LinearMap, Shape, ShrinkFilter, cosine_basis};
 use softdiff::curve::Interpolation;
 use softdiff::engine::rng::RandomStream;
 use softdiff::linalg::{Cholesky, Matrix};
@@ -283,10 +283,10 @@ fn the_standard_error_of_a_blur_covers_photographs_with_other_spectra() {
     // parts differ.
     let shape = Shape::new(192, 192, 1);
     for (index, exponent) in [2.2, 2.4, 2.6].into_iter().enumerate() {
-        let mut image = RandomStream::numbered(7, "phases", index).normals(shape.len());
+        let noise = RandomStream::numbered(7, "phases", index).normals(shape.len());
         let gain = |place: usize| ((place / shape.width).pow(2) + (place % shape.width).pow(2)).max(1) as f64;
         let gains: Vec<f64> = (0..shape.len()).map(|place| gain(place).powf(-0.25 * exponent)).collect();
-        CosineTransform::new(shape.height, shape.width).filter(&mut image, &gains);
+        let mut image = CosineFilter::new(shape, gains).map().apply(shape, &noise).unwrap();
         let largest = image.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         image.iter_mut().for_each(|v| *v = 0.5 + 0.5 * *v / largest);
         let map = Blur::new(shape, Boundary::Reflect, 8.0).unwrap().at(2.0).unwrap();

@@ -1,6 +1,5 @@
 //! Maps that are diagonal in the cosine basis, by fast transforms: `n log n` instead of `n^2` for photographs.
 
-use super::separable::{image_from_planes, planes_from_image};
 use super::{LinearMap, LinearOperator, Shape, SharedOperator};
 use rayon::prelude::*;
 use rustdct::{DctPlanner, TransformType2And3};
@@ -38,11 +37,9 @@ impl LinearOperator for CosineFilter {
 
     /// It is symmetric.
     fn run(&self, shape: Shape, x: &[f64], _: bool) -> Vec<f64> {
-        let mut planes = planes_from_image(shape, x);
-        for plane in planes.chunks_exact_mut(shape.pixels()) {
-            self.transform.filter(plane, &self.gains);
-        }
-        image_from_planes(shape, &planes)
+        let mut coefficients = self.transform.coefficients(shape.channels, x);
+        coefficients.change(|i, values| values.iter_mut().for_each(|value| *value *= self.gains[i]));
+        self.transform.image(coefficients)
     }
 
     fn cosine_gains(&self) -> Option<Vec<f64>> {
@@ -56,7 +53,7 @@ impl fmt::Debug for CosineFilter {
     }
 }
 
-/// The cosine transform of one plane in both directions.
+/// The cosine transform of images in both directions.
 #[derive(Clone)]
 pub struct CosineTransform {
     height: usize,
@@ -65,46 +62,104 @@ pub struct CosineTransform {
     along_columns: Arc<dyn TransformType2And3<f64>>,
 }
 
+/// The cosine coefficients of an image, up to a factor: by column, channel and row.
+#[derive(Clone, Debug)]
+pub struct Coefficients {
+    values: Vec<f64>,
+    channels: usize,
+    height: usize,
+}
+
 impl CosineTransform {
-    /// For planes of this size.
+    /// For images of this size.
     pub fn new(height: usize, width: usize) -> CosineTransform {
         let mut planner = DctPlanner::new();
         let (along_rows, along_columns) = (planner.plan_dct2(width), planner.plan_dct2(height));
         CosineTransform { height, width, along_rows, along_columns }
     }
 
-    /// The coefficients of a plane in the orthonormal basis, row by row.
-    pub fn forward(&self, plane: &mut [f64]) {
+    /// The coefficients of an image.
+    pub fn coefficients(&self, channels: usize, image: &[f64]) -> Coefficients {
         let (height, width) = (self.height, self.width);
-        lines(plane, width, &*self.along_rows, true);
-        let mut columns = transposed(plane, height, width);
-        lines(&mut columns, height, &*self.along_columns, true);
-        plane.copy_from_slice(&transposed(&columns, width, height));
-        // rustdct leaves out sqrt(2 / n), and sqrt(1 / n) of the mean.
-        let scale = 2.0 / ((height * width) as f64).sqrt();
-        for (index, value) in plane.iter_mut().enumerate() {
-            let constant = |is: bool| if is { std::f64::consts::FRAC_1_SQRT_2 } else { 1.0 };
-            *value *= scale * constant(index < width) * constant(index % width == 0);
-        }
-    }
-
-    /// Multiplies every frequency of a plane by its gain, row by row.
-    pub fn filter(&self, plane: &mut [f64], gains: &[f64]) {
-        let (height, width) = (self.height, self.width);
-        lines(plane, width, &*self.along_rows, true);
-        let mut columns = transposed(plane, height, width);
-        columns.par_chunks_exact_mut(height).enumerate().for_each_init(
-            || vec![0.0; self.along_columns.get_scratch_len()],
-            |scratch, (column, line)| {
-                self.along_columns.process_dct2_with_scratch(line, scratch);
-                line.iter_mut().enumerate().for_each(|(row, value)| *value *= gains[row * width + column]);
-                self.along_columns.process_dct3_with_scratch(line, scratch);
+        let mut rows = vec![0.0; image.len()];
+        let pixels = image.par_chunks_exact(channels * width);
+        rows.par_chunks_exact_mut(channels * width).zip(pixels).for_each_init(
+            || vec![0.0; self.along_rows.get_scratch_len()],
+            |scratch, (lines, pixels)| {
+                for (channel, line) in lines.chunks_exact_mut(width).enumerate() {
+                    let values = pixels.iter().skip(channel).step_by(channels);
+                    line.iter_mut().zip(values).for_each(|(to, from)| *to = *from);
+                    self.along_rows.process_dct2_with_scratch(line, scratch);
+                }
             },
         );
-        plane.copy_from_slice(&transposed(&columns, width, height));
-        lines(plane, width, &*self.along_rows, false);
+        let mut values = transposed(&rows, [height, channels, width]);
+        values.par_chunks_exact_mut(height).for_each_init(
+            || vec![0.0; self.along_columns.get_scratch_len()],
+            |scratch, line| self.along_columns.process_dct2_with_scratch(line, scratch),
+        );
+        Coefficients { values, channels, height }
+    }
+
+    /// The image of its coefficients.
+    pub fn image(&self, coefficients: Coefficients) -> Vec<f64> {
+        let (height, width) = (self.height, self.width);
+        let Coefficients { mut values, channels, .. } = coefficients;
+        values.par_chunks_exact_mut(height).for_each_init(
+            || vec![0.0; self.along_columns.get_scratch_len()],
+            |scratch, line| self.along_columns.process_dct3_with_scratch(line, scratch),
+        );
+        let mut rows = transposed(&values, [width, channels, height]);
+        let mut image = values;
         let scale = 4.0 / (height * width) as f64;
-        plane.par_iter_mut().for_each(|value| *value *= scale);
+        let lines = rows.par_chunks_exact_mut(channels * width);
+        image.par_chunks_exact_mut(channels * width).zip(lines).for_each_init(
+            || vec![0.0; self.along_rows.get_scratch_len()],
+            |scratch, (pixels, lines)| {
+                for (channel, line) in lines.chunks_exact_mut(width).enumerate() {
+                    self.along_rows.process_dct3_with_scratch(line, scratch);
+                    let values = pixels.iter_mut().skip(channel).step_by(channels);
+                    values.zip(line).for_each(|(to, from)| *to = scale * *from);
+                }
+            },
+        );
+        image
+    }
+
+    /// The coefficients of a plane in the orthonormal basis, row by row.
+    pub fn orthonormal(&self, plane: &[f64]) -> Vec<f64> {
+        let Coefficients { values, .. } = self.coefficients(1, plane);
+        let mut out = transposed(&values, [self.width, 1, self.height]);
+        // rustdct leaves out sqrt(2 / n), and sqrt(1 / n) of the mean.
+        let scale = 2.0 / (plane.len() as f64).sqrt();
+        for (index, value) in out.iter_mut().enumerate() {
+            let constant = |is: bool| if is { std::f64::consts::FRAC_1_SQRT_2 } else { 1.0 };
+            *value *= scale * constant(index < self.width) * constant(index.is_multiple_of(self.width));
+        }
+        out
+    }
+}
+
+impl Coefficients {
+    /// Calls `change` for each frequency, numbered row by row, with the coefficients of all channels.
+    pub fn change(&mut self, change: impl Fn(usize, &mut [f64]) + Sync) {
+        let (channels, height) = (self.channels, self.height);
+        let width = self.values.len() / (channels * height);
+        self.values.par_chunks_exact_mut(channels * height).enumerate().for_each_init(
+            || vec![0.0; channels],
+            |all, (column, lines)| {
+                for row in 0..height {
+                    all.iter_mut().enumerate().for_each(|(channel, value)| *value = lines[channel * height + row]);
+                    change(row * width + column, all);
+                    all.iter().enumerate().for_each(|(channel, value)| lines[channel * height + row] = *value);
+                }
+            },
+        );
+    }
+
+    /// Adds those of another image of the same shape.
+    pub fn add(&mut self, other: &Coefficients) {
+        self.values.par_iter_mut().zip(&other.values).for_each(|(sum, value)| *sum += value);
     }
 }
 
@@ -114,26 +169,18 @@ impl fmt::Debug for CosineTransform {
     }
 }
 
-fn lines(plane: &mut [f64], width: usize, transform: &dyn TransformType2And3<f64>, forward: bool) {
-    plane.par_chunks_exact_mut(width).for_each_init(
-        || vec![0.0; transform.get_scratch_len()],
-        |scratch, line| match forward {
-            true => transform.process_dct2_with_scratch(line, scratch),
-            false => transform.process_dct3_with_scratch(line, scratch),
-        },
-    );
-}
-
-/// The columns of a plane one after the other, in blocks that stay in the cache.
-fn transposed(plane: &[f64], height: usize, width: usize) -> Vec<f64> {
+/// Values by column, channel and row instead of row, channel and column, or the other way round, in blocks that stay in the cache.
+fn transposed(values: &[f64], [rows, channels, columns]: [usize; 3]) -> Vec<f64> {
     const BLOCK: usize = 32;
-    let mut out = vec![0.0; plane.len()];
-    out.par_chunks_mut(BLOCK * height).enumerate().for_each(|(block, out)| {
-        for top in (0..height).step_by(BLOCK) {
-            for (column, line) in out.chunks_exact_mut(height).enumerate() {
+    let mut out = vec![0.0; values.len()];
+    out.par_chunks_mut(BLOCK * channels * rows).enumerate().for_each(|(block, out)| {
+        for top in (0..rows).step_by(BLOCK) {
+            for (column, lines) in out.chunks_exact_mut(channels * rows).enumerate() {
                 let x = block * BLOCK + column;
-                for row in top..(top + BLOCK).min(height) {
-                    line[row] = plane[row * width + x];
+                for (channel, line) in lines.chunks_exact_mut(rows).enumerate() {
+                    for row in top..(top + BLOCK).min(rows) {
+                        line[row] = values[(row * channels + channel) * columns + x];
+                    }
                 }
             }
         }
@@ -153,8 +200,7 @@ mod tests {
             let x = RandomStream::new(1, "image").normals(height * width);
             let matrix = crate::linalg::Matrix::from_vec(height, width, x.clone()).unwrap();
             let slow = cosine_basis(height).times(&matrix).times_transposed(&cosine_basis(width));
-            let mut fast = x;
-            CosineTransform::new(height, width).forward(&mut fast);
+            let fast = CosineTransform::new(height, width).orthonormal(&x);
             let far = slow.values().iter().zip(&fast).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(far < 1e-12, "{height}x{width}: {far}");
         }

@@ -30,7 +30,7 @@ pub use blur::{Blur, half_support, paper_blur};
 pub use boundary::{Boundary, convolution_matrix};
 pub use composed::Composed;
 pub use convolution::Kernel;
-pub use cosine::{CosineFilter, CosineTransform};
+pub use cosine::{Coefficients, CosineFilter, CosineTransform};
 pub use custom::Custom;
 pub use decolour::{Decolourisation, Grey};
 pub use emit::MapProgram;

@@ -87,8 +87,8 @@ pub fn blur_deviation(shape: Shape, values: &[f64], noise: f64) -> Result<f64> {
     let rings = shape.height.min(shape.width) / 2;
     let mut sums = vec![(0.0, 0.0, 0usize); rings];
     for channel in 0..shape.channels {
-        let mut spectrum: Vec<f64> = values.iter().skip(channel).step_by(shape.channels).copied().collect();
-        CosineTransform::new(shape.height, shape.width).forward(&mut spectrum);
+        let plane: Vec<f64> = values.iter().skip(channel).step_by(shape.channels).copied().collect();
+        let spectrum = CosineTransform::new(shape.height, shape.width).orthonormal(&plane);
         for (index, coefficient) in spectrum.iter().enumerate().skip(1) {
             let (k, l) = (index / shape.width, index % shape.width);
             let w2 = (PI * k as f64 / shape.height as f64).powi(2) + (PI * l as f64 / shape.width as f64).powi(2);

@@ -1,7 +1,7 @@
 //! The linear system of every correction by what was seen.
 
 use super::{ImageCovariance, Observation};
-use crate::corruption::{CorruptionError, CosineTransform, LinearMap, Shape};
+use crate::corruption::{Coefficients, CorruptionError, CosineTransform, LinearMap, Shape};
 use crate::linalg::dot;
 use rayon::prelude::*;
 use softdiff_engine::rng::RandomStream;
@@ -27,9 +27,9 @@ pub(super) struct System<'a> {
 }
 
 impl System<'_> {
-    /// `d = a (y - A x) / (s^2 / S + w c^2 + a^2)` at each frequency: the factors for what is common to all channels, and for
-    /// what is not.
-    fn gains(&self) -> Option<[Vec<f64>; 2]> {
+    /// `d = a (y - A x) / (s^2 / S + w c^2 + a^2)` at each frequency, for what is common to all channels and for what is not; none
+    /// where a map is not diagonal in the cosine basis.
+    fn solve_at_once(&self, x: &[f64], y: &[f64]) -> Option<Vec<f64>> {
         let shape = self.observation.shape();
         let seen = self.observation.map().cosine_gains(shape)?;
         let path = match self.path_term {
@@ -38,7 +38,13 @@ impl System<'_> {
         };
         let noise = self.observation.sigma().powi(2);
         let gain = |(i, power): (usize, f64)| seen[i] / (noise / power + path[i] + seen[i] * seen[i]);
-        Some(self.spread.powers(shape).map(|powers| powers.into_par_iter().enumerate().map(gain).collect()))
+        let gains = self.spread.powers(shape).map(|powers| powers.into_par_iter().enumerate().map(gain).collect());
+        let transform = CosineTransform::new(shape.height, shape.width);
+        let mut difference = transform.coefficients(shape.channels, x);
+        difference.change(|i, values| values.iter_mut().for_each(|value| *value *= -seen[i]));
+        difference.add(&transform.coefficients(shape.channels, y));
+        filter(&mut difference, &gains);
+        Some(transform.image(difference))
     }
 
     fn apply(&self, u: &[f64]) -> Result<Vec<f64>> {
@@ -58,12 +64,12 @@ impl System<'_> {
     /// d for an image x and a y: at once where all maps are diagonal in the cosine basis, else by conjugate gradients
     /// (Hestenes and Stiefel 1952).
     pub fn solve(&self, x: &[f64], y: &[f64]) -> Result<Vec<f64>> {
+        if let Some(shift) = self.solve_at_once(x, y) {
+            return Ok(shift);
+        }
         let (shape, map) = (self.observation.shape(), self.observation.map());
         let mut difference = map.apply(shape, x)?;
         difference.iter_mut().zip(y).for_each(|(a, y)| *a = y - *a);
-        if let Some(gains) = self.gains() {
-            return Ok(filtered(shape, &difference, &gains));
-        }
         if let Some(variances) = self.variances() {
             // In the space of what was seen, where fewer steps are needed: `d = M A^T v`, `(A M A^T + s^2) v = y - A x`.
             let flat = self.observation.sigma().powi(2);
@@ -148,26 +154,19 @@ fn conjugate_gradients(
     Ok(u)
 }
 
-/// An image whose channels' mean is filtered by the first gains, and their differences from it by the second.
-fn filtered(shape: Shape, image: &[f64], [together, apart]: &[Vec<f64>; 2]) -> Vec<f64> {
-    let channels = shape.channels;
-    let transform = CosineTransform::new(shape.height, shape.width);
-    let pixels = || image.par_chunks_exact(channels);
-    let mut mean: Vec<f64> = pixels().map(|pixel| pixel.iter().sum::<f64>() / channels as f64).collect();
-    let difference = |channel: usize| {
-        let mut plane: Vec<f64> = pixels().zip(&mean).map(|(pixel, mean)| pixel[channel] - mean).collect();
-        transform.filter(&mut plane, apart);
-        plane
-    };
-    let own = if channels > 1 { channels } else { 0 };
-    let differences: Vec<Vec<f64>> = (0..own).map(difference).collect();
-    transform.filter(&mut mean, together);
-    let mut out = vec![0.0; image.len()];
-    out.par_chunks_exact_mut(channels).zip(&mean).enumerate().for_each(|(i, (pixel, mean))| {
-        let own = |channel: usize| differences.get(channel).map_or(0.0, |plane| plane[i]);
-        pixel.iter_mut().enumerate().for_each(|(channel, value)| *value = own(channel) + mean);
+/// Filters the mean of an image's channels by the first gains, and their differences from it by the second.
+fn filter(image: &mut Coefficients, [together, apart]: &[Vec<f64>; 2]) {
+    image.change(|i, values| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.iter_mut().for_each(|value| *value = together[i] * mean + apart[i] * (*value - mean));
     });
-    out
+}
+
+fn filtered(shape: Shape, image: &[f64], gains: &[Vec<f64>; 2]) -> Vec<f64> {
+    let transform = CosineTransform::new(shape.height, shape.width);
+    let mut coefficients = transform.coefficients(shape.channels, image);
+    filter(&mut coefficients, gains);
+    transform.image(coefficients)
 }
 
 #[cfg(test)]
