@@ -131,7 +131,7 @@ impl NetworkDenoiser {
         let mut input = vec![0.0; self.batch * size];
         for part in xt.chunks(self.batch * size) {
             // What is beyond the last image keeps the values of the part before: it is not looked at.
-            input.iter_mut().zip(part).for_each(|(to, &from)| *to = from as f32);
+            input.par_iter_mut().zip(part).for_each(|(to, &from)| *to = from as f32);
             self.run.set("x", &input)?;
             self.run.run(0)?;
             self.evaluations += self.networks * (part.len() / size) as u64;
@@ -142,7 +142,7 @@ impl NetworkDenoiser {
             let (prediction, images) = (&self.prediction, output.par_chunks(size).zip(from_centre.par_chunks(size)));
             let answers = images.map(|(output, xt)| read(prediction, output, xt, &at));
             for answer in answers.collect::<std::result::Result<Vec<_>, _>>()? {
-                predicted.extend(answer.into_iter().map(|x| x + centre));
+                predicted.par_extend(answer.into_par_iter().map(|x| x + centre));
             }
         }
         Ok(predicted)

@@ -5,6 +5,7 @@ use crate::corruption::Shape;
 use crate::model::{Model, NetworkDenoiser, Predictor};
 use crate::objective::Prediction;
 use crate::sampler::{self, Denoiser, SamplerError};
+use rayon::prelude::*;
 use softdiff_engine::{Device, Precision};
 use std::f64::consts::FRAC_PI_2;
 use std::sync::Arc;
@@ -69,34 +70,43 @@ impl TileGrid {
         self.tops.iter().flat_map(|&top| self.lefts.iter().map(move |&left| (top, left)))
     }
 
-    /// The values of a tile; beyond the photograph, which may be smaller, it is mirrored.
-    fn cut(&self, photograph: &[f64], (top, left): (usize, usize), out: &mut Vec<f64>) {
+    /// The values of tiles, one after the other; beyond the photograph, which may be smaller, it is mirrored.
+    fn cut(&self, photograph: &[f64], places: &[(usize, usize)]) -> Vec<f64> {
         let Shape { height, width, channels } = self.photograph;
-        for y in 0..self.tile.height {
-            let row = mirrored(top + y, height) * width;
-            for x in 0..self.tile.width {
-                let pixel = (row + mirrored(left + x, width)) * channels;
-                out.extend_from_slice(&photograph[pixel..pixel + channels]);
+        let row = self.tile.width * channels;
+        let mut tiles = vec![0.0; places.len() * self.tile.len()];
+        tiles.par_chunks_exact_mut(row).enumerate().for_each(|(line, out)| {
+            let ((top, left), y) = (places[line / self.tile.height], line % self.tile.height);
+            let line = &photograph[mirrored(top + y, height) * width * channels..][..width * channels];
+            let inside = row.min((width - left) * channels);
+            out[..inside].copy_from_slice(&line[left * channels..][..inside]);
+            for (x, pixel) in out.chunks_exact_mut(channels).enumerate().skip(inside / channels) {
+                pixel.copy_from_slice(&line[mirrored(left + x, width) * channels..][..channels]);
             }
-        }
+        });
+        tiles
     }
 
-    /// Adds a tile and its weights to their sums over all tiles.
-    fn add(&self, tile: &[f64], (top, left): (usize, usize), sum: &mut [f64], weights: &mut [f64]) {
+    /// Adds tiles and their weights to their sums over all tiles.
+    fn add(&self, tiles: &[f64], places: &[(usize, usize)], sum: &mut [f64], weights: &mut [f64]) {
         let Shape { height, width, channels } = self.photograph;
-        let across = (0..self.tile.width.min(width - left)).map(|x| weight(x, self.tile.width, left, width));
-        let across: Vec<f64> = across.collect();
-        for y in 0..self.tile.height.min(height - top) {
-            let down = weight(y, self.tile.height, top, height);
-            for (x, across) in across.iter().enumerate() {
-                let weight = down * across;
-                let (to, from) = ((top + y) * width + left + x, y * self.tile.width + x);
-                weights[to] += weight;
-                for channel in 0..channels {
-                    sum[to * channels + channel] += weight * tile[from * channels + channel];
+        let side = self.tile.width;
+        let across = |left: usize| (0..side.min(width - left)).map(move |x| weight(x, side, left, width)).collect();
+        let across: Vec<Vec<f64>> = places.iter().map(|&(_, left)| across(left)).collect();
+        let rows = sum.par_chunks_exact_mut(width * channels).zip(weights.par_chunks_exact_mut(width)).enumerate();
+        rows.for_each(|(y, (sum, weights))| {
+            let tiles = tiles.chunks_exact(self.tile.len()).zip(places).zip(&across);
+            for ((tile, &(top, left)), across) in tiles.filter(|((_, (top, _)), _)| (*top..top + side).contains(&y)) {
+                let down = weight(y - top, side, top, height);
+                let line = tile[(y - top) * side * channels..].chunks_exact(channels);
+                let sums = sum[left * channels..].chunks_exact_mut(channels).zip(&mut weights[left..]);
+                for ((across, pixel), (sum, weights)) in across.iter().zip(line).zip(sums) {
+                    let weight = down * across;
+                    *weights += weight;
+                    sum.iter_mut().zip(pixel).for_each(|(sum, value)| *sum += weight * value);
                 }
             }
-        }
+        });
     }
 }
 
@@ -154,19 +164,15 @@ impl<'a, D: Denoiser> TiledDenoiser<'a, D> {
         let mut weights = vec![0.0; self.grid.photograph.pixels()];
         let places: Vec<_> = self.grid.places().collect();
         for part in places.chunks(self.batch) {
-            let mut tiles = Vec::with_capacity(part.len() * self.grid.tile.len());
-            part.iter().for_each(|&place| self.grid.cut(xt, place, &mut tiles));
-            let predicted = self.inner.x0_hat(&tiles, t)?;
-            for (tile, &place) in predicted.chunks_exact(self.grid.tile.len()).zip(part) {
-                self.grid.add(tile, place, &mut sum, &mut weights);
-            }
+            let predicted = self.inner.x0_hat(&self.grid.cut(xt, part), t)?;
+            self.grid.add(&predicted, part, &mut sum, &mut weights);
             if let Some(progress) = &mut self.progress {
                 progress(part.len())?;
             }
         }
-        for (pixel, weight) in sum.chunks_exact_mut(self.grid.photograph.channels).zip(&weights) {
+        sum.par_chunks_exact_mut(self.grid.photograph.channels).zip(&weights).for_each(|(pixel, weight)| {
             pixel.iter_mut().for_each(|value| *value /= weight);
-        }
+        });
         Ok(sum)
     }
 }
