@@ -5,6 +5,7 @@ use super::library::library;
 use crate::cache;
 use crate::error::{Error, Result};
 use cudarc::nvrtc::sys;
+use rayon::prelude::*;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr::{null, null_mut};
@@ -79,6 +80,9 @@ const PROGRAMS: [&str; 12] = [
     attention!(256),
 ];
 
+/// Programs that are compiled at a time: all twelve at once take 670 MB, six 430.
+const AT_ONCE: usize = 6;
+
 /// Compiles a program for a compute capability.
 fn compile(program: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::get()?;
@@ -126,15 +130,13 @@ pub fn check(capability: (i32, i32)) -> Result<()> {
 
 /// The compiled kernels, from the cache if they are there, else compiled in parallel.
 pub fn cubins(capability: (i32, i32)) -> Result<Vec<Vec<u8>>> {
-    std::thread::scope(|scope| {
-        let threads = PROGRAMS.map(|program| scope.spawn(move || cached(program, capability)));
-        let failed = || Error::Device {
-            what: "compiling the kernels".into(),
-            problem: "the compiler's thread ended".into(),
-            hint: "try again; if it happens again, report it".into(),
-        };
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(failed()))).collect()
-    })
+    let failed = |problem: rayon::ThreadPoolBuildError| Error::Device {
+        what: "starting the threads of the compiler".into(),
+        problem: problem.to_string(),
+        hint: "end programs that have many threads".into(),
+    };
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(AT_ONCE).build().map_err(failed)?;
+    threads.install(|| PROGRAMS.par_iter().map(|program| cached(program, capability)).collect())
 }
 
 /// A compiled program, from the cache if it is there.

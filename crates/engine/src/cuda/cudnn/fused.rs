@@ -30,6 +30,9 @@ pub(in crate::cuda) fn suits(g: &Geometry) -> bool {
     eights && g.batch * g.rows.output * g.cols.output * g.filters >= SMALLEST
 }
 
+/// Threads that compile: each takes memory.
+const MOST_THREADS: usize = 8;
+
 /// State of fusing.
 #[derive(Default)]
 pub(super) struct Fusion {
@@ -70,9 +73,9 @@ impl Cudnn {
         self.plans.values().filter(|plan| plan.epilogue.is_some()).count()
     }
 
-    /// The plans of proposals, compiled on all cores; those that cannot be made are left out.
+    /// The plans of proposals, compiled on several cores; those that cannot be made are left out.
     fn compile(&mut self, jobs: &[(Problem, usize)]) -> Vec<(String, usize, ConvPlan)> {
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len());
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len()).min(MOST_THREADS);
         let (device, next) = (&self.device, AtomicUsize::new(0));
         let (helpers, made) = (Mutex::new(std::mem::take(&mut self.fusion.helpers)), Mutex::new(Vec::new()));
         let work = || -> Result<()> {
