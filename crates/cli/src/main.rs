@@ -15,6 +15,7 @@ use clap::{CommandFactory, Parser};
 use diagnostics::Failure;
 use output::Verbosity;
 use softdiff::run::StopRequest;
+use softdiff_engine::allocator::keep_freed_memory;
 use softdiff_engine::atomic_file::remove_temporaries;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -48,6 +49,7 @@ struct CommandLine {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
+    keep_freed_memory();
     let CommandLine { command, json, quiet, verbose } = CommandLine::parse();
     output::set_verbosity(match (quiet, verbose) {
         (true, _) => Verbosity::Quiet,

@@ -5,6 +5,7 @@
 //! `f64`. Randomness is counter-based ([`rng`]), so that every number is a pure function of seed, purpose, step and
 //! index. The engine knows nothing of diffusion.
 
+pub mod allocator;
 pub mod atomic_file;
 mod autodiff;
 pub mod cache;
