@@ -108,3 +108,18 @@ fn an_exported_model_keeps_its_guide_and_notices_damage() {
     std::fs::remove_file(&weights).unwrap();
     assert!(Model::open(&folder, None).is_err());
 }
+
+#[test]
+fn files_of_a_guide_that_the_manifest_does_not_name_are_no_guide() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("guided-before");
+    std::fs::remove_dir_all(&folder).ok();
+    let names = ["guide.toml", "guide.safetensors"];
+    guided().export(&folder, false).unwrap();
+    let before = names.map(|name| std::fs::read(folder.join(name)).unwrap());
+    model(&[]).export(&folder, false).unwrap();
+    assert!(names.iter().all(|name| !folder.join(name).exists()), "the guide of the model before is still there");
+    names.iter().zip(before).for_each(|(name, bytes)| std::fs::write(folder.join(name), bytes).unwrap());
+    assert!(Model::open(&folder, None).unwrap().guide.is_none());
+    std::fs::remove_file(folder.join("manifest.json")).unwrap();
+    assert!(Model::open(&folder, None).unwrap().guide.is_none());
+}

@@ -5,20 +5,22 @@ use super::{Model, ModelError, WEIGHTS};
 use crate::checkpoint::FileEntry;
 use crate::objective::Prediction;
 use crate::recipe::Recipe;
-use crate::run::fs::{Disk, read_up_to};
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
 use softdiff_data::quote;
 use softdiff_engine::atomic_file;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// What is in an exported folder, and what it was made from.
 pub const MANIFEST: &str = "manifest.json";
-/// Longest manifest that is read.
-const LONGEST: u64 = 1 << 20;
-const SCHEMA: u32 = 1;
+/// The version of its format.
+pub(super) const SCHEMA: u32 = 1;
+/// The levels of the path.
+pub(super) const SCHEDULE: &str = "schedule.json";
+/// What not every model has.
+const OPTIONAL: [&str; 4] = [SCHEDULE, SPECTRUM_FILE, guide::RECIPE, guide::PARAMS];
 
 /// The content of an exported model's `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +44,7 @@ pub struct ModelManifest {
 }
 
 impl Model {
-    /// Writes the folder `to`, with weights of half the size if `half`; gives its manifest.
+    /// Writes the folder `to`, with weights of half the size if `half`; gives its manifest. A model that was there is replaced.
     pub fn export(&self, to: &Path, half: bool) -> Result<ModelManifest, ModelError> {
         if !self.is_described {
             return Err(ModelError::NotDescribed);
@@ -70,7 +72,7 @@ impl Model {
         put("config.toml", public(&self.recipe).to_toml().as_bytes())?;
         put("prior.safetensors", &prior)?;
         if let Some(schedule) = &self.schedule {
-            put("schedule.json", schedule.to_json().as_bytes())?;
+            put(SCHEDULE, schedule.to_json().as_bytes())?;
         }
         if let Prediction::Wiener(wiener) = &self.prediction {
             let bytes = wiener.spectrum().to_bytes();
@@ -96,6 +98,13 @@ impl Model {
         };
         let Ok(text) = serde_json::to_string_pretty(&manifest) else { unreachable!("a manifest is always JSON") };
         write(MANIFEST, (text + "\n").as_bytes())?;
+        // What another model left here counts no more.
+        for name in OPTIONAL.into_iter().filter(|name| !manifest.files.contains_key(*name)) {
+            match std::fs::remove_file(to.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(&to.join(name), error.to_string())),
+                _ => {}
+            }
+        }
         Ok(manifest)
     }
 
@@ -103,7 +112,7 @@ impl Model {
     fn description(&self) -> String {
         let mut description = serde_json::json!({
             "library": "softdiff", "name": self.name, "recipe": "config.toml", "weights": WEIGHTS,
-            "prior": "prior.safetensors", "schedule": self.schedule.as_ref().map(|_| "schedule.json"),
+            "prior": "prior.safetensors", "schedule": self.schedule.as_ref().map(|_| SCHEDULE),
             "spectrum": matches!(self.prediction, Prediction::Wiener(_)).then_some(SPECTRUM_FILE),
         });
         if self.guide.is_some() {
@@ -154,30 +163,3 @@ fn public(recipe: &Recipe) -> Recipe {
 }
 
 type Params32 = softdiff_engine::Params<f32>;
-
-/// The manifest of an exported folder, where there is one, after its files were checked against it.
-pub(super) fn checked_manifest(folder: &Path) -> Result<Option<ModelManifest>, ModelError> {
-    let path = folder.join(MANIFEST);
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let fail = |file: &Path, problem: String| ModelError::Weights { file: file.into(), problem };
-    let bytes = read_up_to(&Disk, &path, LONGEST).map_err(|error| fail(&path, error.to_string()))?;
-    let manifest: ModelManifest = serde_json::from_slice(&bytes).map_err(|error| fail(&path, error.to_string()))?;
-    if manifest.schema > SCHEMA {
-        return Err(fail(&path, format!("format {} is newer than this program knows", manifest.schema)));
-    }
-    for (name, entry) in &manifest.files {
-        // Names are plain: a manifest cannot point out of its folder.
-        if name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(fail(&path, format!("{name:?} is no file of this folder")));
-        }
-        let file = folder.join(name);
-        let bytes = read_up_to(&Disk, &file, entry.bytes).map_err(|error| fail(&file, error.to_string()))?;
-        // The card is for people, who may have added to it.
-        if name != "README.md" && blake3::hash(&bytes).to_hex().as_str() != entry.blake3 {
-            return Err(fail(&file, "its content is not what the manifest says".into()));
-        }
-    }
-    Ok(Some(manifest))
-}

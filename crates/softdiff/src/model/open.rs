@@ -2,7 +2,8 @@
 
 use super::Condition;
 use super::choice::{self, CheckpointChoice, Chosen};
-use super::export::checked_manifest;
+use super::export::SCHEDULE;
+use super::exported::ExportedFolder;
 use super::guide::{self, Guide};
 use super::posthoc::post_hoc_average;
 use super::stored_size;
@@ -15,7 +16,7 @@ use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
 use crate::run::{RunError, RunFolder};
 use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::spectrum::SpectrumError;
+use crate::spectrum::{SPECTRUM_FILE, SpectrumError};
 use crate::train::of_run;
 use softdiff_engine::{Graph, Hint, Params};
 use std::borrow::Cow;
@@ -250,7 +251,7 @@ impl Model {
             return if asked { Err(ModelError::NoChoice(place.into())) } else { Model::open_imported(place) };
         }
         let (root, step) = find_run(place);
-        if asked && (step.is_some() || root.join(WEIGHTS).is_file()) {
+        if asked && (step.is_some() || ExportedFolder::is_at(&root)) {
             return Err(ModelError::NoChoice(place.into()));
         }
         let folder = RunFolder::new(&root);
@@ -258,23 +259,28 @@ impl Model {
             return Err(ModelError::NoModel(place.into()));
         }
         folder.refuse_links()?;
+        let exported = match step.is_none() && ExportedFolder::is_at(&root) {
+            true => Some(ExportedFolder::open(&root)?),
+            false => None,
+        };
+        let counts = |name: &str| exported.as_ref().is_none_or(|exported| exported.has(name));
         let recipe = Recipe::saved(&folder.config(), &[])?;
         let prior = folder.read_prior()?;
-        let schedule = folder.read_schedule()?;
-        let spectrum = folder.read_spectrum()?;
+        let schedule = if counts(SCHEDULE) { folder.read_schedule()? } else { None };
+        let spectrum = if counts(SPECTRUM_FILE) { folder.read_spectrum()? } else { None };
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
         let graph = network.graph(1)?.0;
         let mut weights = weights.unwrap_or(recipe.sample.weights);
-        let exported = root.join(WEIGHTS);
         let mut guide = None;
-        let (params, step, checkpoint) = if step.is_none() && exported.is_file() {
-            let manifest = checked_manifest(&root)?;
-            if let Some(manifest) = &manifest {
-                weights = manifest.weights.parse().unwrap_or(weights);
+        let (params, step, checkpoint) = if let Some(exported) = &exported {
+            let manifest = exported.manifest.as_ref();
+            weights = manifest.and_then(|manifest| manifest.weights.parse().ok()).unwrap_or(weights);
+            if [guide::RECIPE, guide::PARAMS].iter().all(|name| exported.has(name)) {
+                guide = Some(guide::read(&root, prior.shape)?);
             }
-            guide = guide::read(&root, prior.shape)?;
-            (read_weights(&exported, &graph)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
+            let step = manifest.map_or(recipe.train.steps, |manifest| manifest.step);
+            (read_weights(&root.join(WEIGHTS), &graph)?, step, None)
         } else {
             let (stored, chosen) = {
                 let (metric, retention) = (&recipe.checkpoint.metric, recipe.checkpoint.retention());
