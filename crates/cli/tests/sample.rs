@@ -162,6 +162,25 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
 }
 
 #[test]
+fn an_export_replaces_nothing_unless_forced() {
+    let scratch = Scratch::new("export-force");
+    let (run, folder) = (tiny_run(&scratch), scratch.path("mine"));
+    let card = format!("{folder}/README.md");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&card, "my own").unwrap();
+    let failed = softdiff(&["export", &run, "--out", &folder]);
+    let said = text(&failed.stderr);
+    assert!(failed.status.code() == Some(1) && said.contains("mine is not empty"), "{said}");
+    assert!(said.contains("hint: choose another --out, or add --force"), "{said}");
+    assert_eq!(bytes(&card), b"my own");
+    done(&["export", &run, "--out", &folder, "--force"]);
+    assert!(text(&bytes(&card)).contains("library_name: softdiff"));
+    // An empty folder is as good as none.
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    done(&["export", &run, "--out", &scratch.path("empty")]);
+}
+
+#[test]
 fn the_best_checkpoint_is_used_where_there_is_one_and_the_output_says_so() {
     let scratch = Scratch::new("best-checkpoint");
     let run = scratch.path("run");
