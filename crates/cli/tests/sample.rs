@@ -162,6 +162,23 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
 }
 
 #[test]
+fn a_guide_is_exported_only_with_guidance_and_guidance_only_with_a_guide() {
+    let scratch = Scratch::new("export-guide");
+    let (run, folder) = (tiny_run(&scratch), scratch.path("guided"));
+    let guidance = "--set=sample.guidance=1.5";
+    for (arguments, problem, hint) in [
+        (["--guide", &run], "a guide changes nothing at sample.guidance = 1", "add --set sample.guidance=1.5"),
+        (["--precision=f32", guidance], "sample.guidance is 1.5, and the model has no guide", "--guide MODEL"),
+    ] {
+        let failed = softdiff(&[&["export", &run, "--out", &folder][..], &arguments].concat());
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains(problem) && said.contains(hint), "{said}");
+        assert!(!std::path::Path::new(&folder).exists());
+    }
+    done(&["export", &run, "--out", &folder, "--guide", &run, guidance]);
+}
+
+#[test]
 fn an_export_replaces_nothing_unless_forced() {
     let scratch = Scratch::new("export-force");
     let (run, folder) = (tiny_run(&scratch), scratch.path("mine"));

@@ -97,7 +97,7 @@ fn an_exported_model_keeps_its_guide_and_notices_damage() {
     assert_eq!(read.path.shape(), Shape::new(8, 8, 1));
     assert_eq!(read.sample(0..2).values().unwrap(), model.sample(0..2).values().unwrap());
     let card = std::fs::read_to_string(folder.join("README.md")).unwrap();
-    assert!(card.contains("guided by a weaker model"), "{card}");
+    assert!(card.contains("samples are guided, with `sample.guidance = 1.5`, by a weaker model"), "{card}");
 
     let weights = folder.join("guide.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
@@ -122,4 +122,18 @@ fn files_of_a_guide_that_the_manifest_does_not_name_are_no_guide() {
     assert!(Model::open(&folder, None).unwrap().guide.is_none());
     std::fs::remove_file(folder.join("manifest.json")).unwrap();
     assert!(Model::open(&folder, None).unwrap().guide.is_none());
+}
+
+#[test]
+fn an_export_does_not_say_of_samples_that_they_are_guided_where_they_cannot_be_or_are_not() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("guided-by-none");
+    std::fs::remove_dir_all(&folder).ok();
+    let mut alone = model(&[]);
+    alone.recipe.sample.guidance = 1.5;
+    let error = alone.export(&folder, false).unwrap_err();
+    assert!(matches!(error, ModelError::Sampler(SamplerError::NoGuide(1.5))), "{error}");
+    assert!(!folder.exists());
+    guided().export(&folder, false).unwrap();
+    let card = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(card.contains("samples are not guided, but can be"), "{card}");
 }

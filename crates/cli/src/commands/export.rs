@@ -107,6 +107,10 @@ impl Export {
             let mut model = self.checkpoint.open(&self.model, self.weights)?;
             model.recipe.sample = model.recipe.with_sets(&self.set)?.sample;
             if let Some(guide) = &self.guide {
+                if model.recipe.sample.guidance == 1.0 {
+                    let failure = Failure::new("a guide changes nothing at sample.guidance = 1");
+                    return Err(failure.hint("add --set sample.guidance=1.5 or so"));
+                }
                 model = model.with_guide(Model::open(guide, None)?)?;
             }
             let manifest = model.export(out, self.precision == StoredPrecision::Bf16)?;

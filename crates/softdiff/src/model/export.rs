@@ -5,6 +5,7 @@ use super::{Model, ModelError, WEIGHTS};
 use crate::checkpoint::FileEntry;
 use crate::objective::Prediction;
 use crate::recipe::Recipe;
+use crate::sampler::SamplerError;
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
 use softdiff_data::quote;
@@ -48,6 +49,10 @@ impl Model {
     pub fn export(&self, to: &Path, half: bool) -> Result<ModelManifest, ModelError> {
         if !self.is_described {
             return Err(ModelError::NotDescribed);
+        }
+        let guidance = self.recipe.sample.guidance;
+        if guidance != 1.0 && self.guide.is_none() {
+            return Err(SamplerError::NoGuide(guidance).into());
         }
         let fail = |file: &Path, problem: String| ModelError::Unwritable { file: file.into(), problem };
         std::fs::create_dir_all(to).map_err(|error| fail(to, error.to_string()))?;
@@ -129,15 +134,14 @@ impl Model {
             true => "\nIts prior starts from corrupted training images: samples are not all its own.\n",
             false => "",
         };
-        let guide = match &self.guide {
-            Some(guide) => format!(
-                "\nIts samples are guided by a weaker model of {} weights (`guide.safetensors`, trained by `guide.toml`), with \
-                 `sample.guidance = {}`.\n",
-                guide.params.numel(),
-                recipe.sample.guidance
-            ),
-            None => String::new(),
-        };
+        let guide = self.guide.as_ref().map_or(String::new(), |guide| {
+            let how = match recipe.sample.guidance {
+                1.0 => "Its samples are not guided, but can be (`--guidance 1.5`),".to_owned(),
+                guidance => format!("Its samples are guided, with `sample.guidance = {guidance}`,"),
+            };
+            let size = guide.params.numel();
+            format!("\n{how} by a weaker model of {size} weights (`guide.safetensors`, trained by `guide.toml`).\n")
+        });
         format!(
             "---\nlibrary_name: softdiff\ntags:\n- diffusion\n- unconditional-image-generation\n---\n\n# {}\n\n\
              A soft diffusion model of images of {shape}: a {} path, {} weights ({}, {precision}) after {} training steps of \
