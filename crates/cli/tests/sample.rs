@@ -162,6 +162,25 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
 }
 
 #[test]
+fn weights_that_an_exported_model_does_not_have_are_refused() {
+    let scratch = Scratch::new("export-weights");
+    let (model, image) = (scratch.path("model"), scratch.path("image.png"));
+    done(&["export", &tiny_run(&scratch), "--out", &model]);
+    std::fs::write(&image, softdiff::image::png::encode(16, 16, 1, &[90; 256])).unwrap();
+    for arguments in [
+        vec!["sample", &model],
+        vec!["restore", &model, &image],
+        vec!["export", &model, "--out", &scratch.path("again")],
+    ] {
+        let failed = softdiff(&[&arguments[..], &["--weights", "raw"]].concat());
+        let said = text(&failed.stderr);
+        assert!(said.contains("has the weights ema-0.9 only, and raw are asked for"), "{said}");
+        assert!(failed.status.code() == Some(1) && said.contains("hint: leave --weights out"), "{said}");
+    }
+    done(&["sample", &model, "--weights", "ema-0.9", "--seeds=0", "--out", &scratch.path("grid.png")]);
+}
+
+#[test]
 fn a_guide_is_exported_only_with_guidance_and_guidance_only_with_a_guide() {
     let scratch = Scratch::new("export-guide");
     let (run, folder) = (tiny_run(&scratch), scratch.path("guided"));

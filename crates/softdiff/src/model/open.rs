@@ -107,6 +107,16 @@ pub enum ModelError {
     /// A choice of checkpoints where there is one only.
     #[error("{} is one model, without checkpoints to choose from", .0.display())]
     NoChoice(PathBuf),
+    /// Other weights of a model that has one kind only.
+    #[error("{} has the weights {has} only, and {wanted} are asked for", place.display())]
+    OtherWeights {
+        /// The model.
+        place: PathBuf,
+        /// What it has.
+        has: Weights,
+        /// What was asked for.
+        wanted: Weights,
+    },
     /// Events that cannot be read.
     #[error("{0}")]
     Run(#[from] RunError),
@@ -217,6 +227,7 @@ impl Hint for ModelError {
             ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs softdiff data fetch fid-inception)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
             ModelError::NoChoice(..) => "leave --checkpoint out, or give a run's folder".into(),
+            ModelError::OtherWeights { .. } => "leave --weights out, or give the run's folder".into(),
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),
             ModelError::PostHoc { .. } => "keep more checkpoints (checkpoint.keep_every), or give another width".into(),
             ModelError::Weights { .. } => "export the model again".into(),
@@ -248,7 +259,9 @@ impl Model {
     pub fn open_at(place: &FilePath, weights: Option<Weights>, choice: CheckpointChoice) -> Result<Model, ModelError> {
         let asked = !matches!(choice, CheckpointChoice::Usual | CheckpointChoice::Last);
         if place.is_file() {
-            return if asked { Err(ModelError::NoChoice(place.into())) } else { Model::open_imported(place) };
+            let model = if asked { Err(ModelError::NoChoice(place.into())) } else { Model::open_imported(place) }?;
+            check_weights(place, model.weights, weights)?;
+            return Ok(model);
         }
         let (root, step) = find_run(place);
         if asked && (step.is_some() || ExportedFolder::is_at(&root)) {
@@ -271,11 +284,13 @@ impl Model {
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
         let graph = network.graph(1)?.0;
-        let mut weights = weights.unwrap_or(recipe.sample.weights);
+        let wanted = weights;
+        let mut weights = wanted.unwrap_or(recipe.sample.weights);
         let mut guide = None;
         let (params, step, checkpoint) = if let Some(exported) = &exported {
             let manifest = exported.manifest.as_ref();
-            weights = manifest.and_then(|manifest| manifest.weights.parse().ok()).unwrap_or(weights);
+            weights = manifest.and_then(|manifest| manifest.weights.parse().ok()).unwrap_or(recipe.sample.weights);
+            check_weights(place, weights, wanted)?;
             if [guide::RECIPE, guide::PARAMS].iter().all(|name| exported.has(name)) {
                 guide = Some(guide::read(&root, prior.shape)?);
             }
@@ -329,6 +344,14 @@ impl Model {
     pub fn stage(&self) -> String {
         let chosen = self.checkpoint.as_ref().map_or(String::new(), |chosen| format!(", {chosen}"));
         format!("step {}{chosen}", self.step)
+    }
+}
+
+/// Refuses other weights than those that a model has.
+fn check_weights(place: &FilePath, has: Weights, wanted: Option<Weights>) -> Result<(), ModelError> {
+    match wanted.filter(|wanted| *wanted != has) {
+        Some(wanted) => Err(ModelError::OtherWeights { place: place.into(), has, wanted }),
+        None => Ok(()),
     }
 }
 
