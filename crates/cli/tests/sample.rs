@@ -162,6 +162,32 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
 }
 
 #[test]
+fn an_exported_model_without_one_of_its_files_names_it_and_needs_no_card() {
+    let scratch = Scratch::new("export-lacks");
+    let (model, grid) = (scratch.path("model"), scratch.path("grid.png"));
+    done(&["export", &tiny_run(&scratch), "--out", &model]);
+    let sample = ["sample", &model, "--seeds=0..2", "--device=cpu", "--out", &grid];
+    std::fs::remove_file(format!("{model}/README.md")).unwrap();
+    done(&sample);
+    let refused = |name: &str| {
+        let failed = softdiff(&sample);
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains(&format!("this exported model lacks {name}")), "{said}");
+        assert!(said.contains("hint: copy the whole folder again"), "{said}");
+    };
+    for name in ["model.safetensors", "prior.safetensors", "schedule.json"] {
+        let (file, away) = (format!("{model}/{name}"), scratch.path("away"));
+        std::fs::rename(&file, &away).unwrap();
+        refused(name);
+        std::fs::rename(&away, &file).unwrap();
+    }
+    // Also where no manifest says what there should be.
+    std::fs::remove_file(format!("{model}/manifest.json")).unwrap();
+    std::fs::remove_file(format!("{model}/prior.safetensors")).unwrap();
+    refused("prior.safetensors");
+}
+
+#[test]
 fn weights_that_an_exported_model_does_not_have_are_refused() {
     let scratch = Scratch::new("export-weights");
     let (model, image) = (scratch.path("model"), scratch.path("image.png"));

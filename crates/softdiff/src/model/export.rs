@@ -16,6 +16,9 @@ use std::path::Path;
 
 /// What is in an exported folder, and what it was made from.
 pub const MANIFEST: &str = "manifest.json";
+/// Which file is what, for other programs; and the model's card, for people.
+pub(super) const DESCRIPTION: &str = "model.json";
+pub(super) const CARD: &str = "README.md";
 /// The version of its format.
 pub(super) const SCHEMA: u32 = 1;
 /// The levels of the path.
@@ -89,8 +92,8 @@ impl Model {
             put(guide::PARAMS, &weights_in(params, guide::PARAMS)?)?;
         }
         let precision = if half { "bf16" } else { "f32" };
-        put("model.json", self.description().as_bytes())?;
-        put("README.md", self.card(precision).as_bytes())?;
+        put(DESCRIPTION, self.description().as_bytes())?;
+        put(CARD, self.card(precision).as_bytes())?;
         let manifest = ModelManifest {
             schema: SCHEMA,
             name: self.name.clone(),

@@ -1,6 +1,6 @@
 //! An exported model as it is opened: the manifest decides which of its files count.
 
-use super::export::{MANIFEST, ModelManifest, SCHEMA};
+use super::export::{CARD, DESCRIPTION, MANIFEST, ModelManifest, SCHEMA};
 use super::guide;
 use super::{ModelError, WEIGHTS};
 use crate::run::fs::{Disk, read_up_to};
@@ -19,14 +19,18 @@ pub(super) struct ExportedFolder {
 }
 
 impl ExportedFolder {
-    /// Whether `folder` is an exported model.
+    /// Whether `folder` is an exported model, whole or not.
     pub fn is_at(folder: &Path) -> bool {
-        folder.join(WEIGHTS).is_file()
+        [WEIGHTS, DESCRIPTION, MANIFEST].iter().any(|name| folder.join(name).is_file())
     }
 
     /// Checks the files that the manifest names against it.
     pub fn open(folder: &Path) -> Result<ExportedFolder, ModelError> {
-        Ok(ExportedFolder { folder: folder.into(), manifest: checked_manifest(folder)? })
+        let manifest = checked_manifest(folder)?;
+        match REQUIRED.into_iter().find(|name| !folder.join(name).exists()) {
+            Some(name) => Err(lacks(folder, name)),
+            None => Ok(ExportedFolder { folder: folder.into(), manifest }),
+        }
     }
 
     /// Whether a file is one of the model's. Others may lie there, and nothing is known of them.
@@ -58,12 +62,22 @@ fn checked_manifest(folder: &Path) -> Result<Option<ModelManifest>, ModelError> 
         if name.contains(['/', '\\']) || name.starts_with('.') {
             return Err(fail(&path, format!("{name:?} is no file of this folder")));
         }
+        // The card is for people, who may have added to it or left it out.
+        if name == CARD {
+            continue;
+        }
         let file = folder.join(name);
+        if !file.exists() {
+            return Err(lacks(folder, name));
+        }
         let bytes = read_up_to(&Disk, &file, entry.bytes).map_err(|error| fail(&file, error.to_string()))?;
-        // The card is for people, who may have added to it.
-        if name != "README.md" && blake3::hash(&bytes).to_hex().as_str() != entry.blake3 {
+        if blake3::hash(&bytes).to_hex().as_str() != entry.blake3 {
             return Err(fail(&file, "its content is not what the manifest says".into()));
         }
     }
     Ok(Some(manifest))
+}
+
+fn lacks(folder: &Path, file: &str) -> ModelError {
+    ModelError::Lacks { folder: folder.into(), file: file.into() }
 }

@@ -107,6 +107,14 @@ pub enum ModelError {
     /// A choice of checkpoints where there is one only.
     #[error("{} is one model, without checkpoints to choose from", .0.display())]
     NoChoice(PathBuf),
+    /// An exported model without one of its files.
+    #[error("{}: this exported model lacks {file}", folder.display())]
+    Lacks {
+        /// The model.
+        folder: PathBuf,
+        /// What is not there.
+        file: String,
+    },
     /// Other weights of a model that has one kind only.
     #[error("{} has the weights {has} only, and {wanted} are asked for", place.display())]
     OtherWeights {
@@ -227,6 +235,7 @@ impl Hint for ModelError {
             ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs softdiff data fetch fid-inception)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
             ModelError::NoChoice(..) => "leave --checkpoint out, or give a run's folder".into(),
+            ModelError::Lacks { .. } => "copy the whole folder again, or export the model again".into(),
             ModelError::OtherWeights { .. } => "leave --weights out, or give the run's folder".into(),
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),
             ModelError::PostHoc { .. } => "keep more checkpoints (checkpoint.keep_every), or give another width".into(),
