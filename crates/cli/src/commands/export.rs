@@ -105,7 +105,7 @@ impl Export {
             self.score_sde(out, json, &mut facts)?;
         } else if let Some(out) = &self.out {
             let mut model = self.checkpoint.open(&self.model, self.weights)?;
-            model.recipe.sample = model.recipe.with_sets(&self.set)?.sample;
+            model.recipe.sample = model.recipe.sample_with(&self.set)?;
             if let Some(guide) = &self.guide {
                 if model.recipe.sample.guidance == 1.0 {
                     let failure = Failure::new("a guide changes nothing at sample.guidance = 1");

@@ -126,8 +126,7 @@ impl Restore {
 
     /// The sampler of restorations, as the flags change it.
     fn section(&self, model: &Model) -> Result<SampleSection, Failure> {
-        let recipe = if self.free { model.recipe.clone() } else { model.recipe.restoring() };
-        let mut section = recipe.with_sets(&self.set)?.sample;
+        let mut section = model.recipe.restoring_with(self.free, &self.set)?;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         Ok(section)

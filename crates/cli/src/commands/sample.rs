@@ -128,7 +128,7 @@ impl Sample {
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let guidance = self.guidance.map(|factor| format!("sample.guidance={factor:?}"));
         let all: Vec<String> = self.set.iter().cloned().chain(guidance).collect();
-        let mut section = model.recipe.with_sets(&all)?.sample;
+        let mut section = model.recipe.sample_with(&all)?;
         let mut set: Vec<String> = self.set.iter().filter(|set| !is_of_guidance(set)).cloned().collect();
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
