@@ -185,7 +185,12 @@ fn only_keys_of_sampling_that_act_are_changed() {
     let sample = ["sample", &run, "--seeds=0..1", "--device=cpu", "--out", &grid];
     let export = ["export", &run, "--out", &scratch.path("model")];
     for (command, set, problem, hint) in [
-        (&restore[..], "sample.guidance=2", "sample.guidance has no effect: restored images are not guided", "leave it out"),
+        (
+            &restore[..],
+            "sample.guidance=2",
+            "sample.guidance has no effect: restored images are not guided",
+            "leave it out",
+        ),
         (&restore, "train.steps=4", "\"train.steps\" is no key of [sample]", "sample.steps=40"),
         (&sample, "train.steps=4", "\"train.steps\" is no key of [sample]", "sample.steps=40"),
         (&export, "data.size=8", "\"data.size\" is no key of [sample]", "sample.steps=40"),

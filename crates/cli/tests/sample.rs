@@ -129,6 +129,18 @@ fn what_cannot_be_sampled_says_why() {
 }
 
 #[test]
+fn steps_are_those_that_a_recipe_may_have() {
+    for command in [&["sample", "run"][..], &["restore", "image.png"], &["corrupt", "image.png", "--out=x.png"]] {
+        for steps in ["0", "10000000000"] {
+            let failed = softdiff(&[command, &["--steps", steps]].concat());
+            let said = text(&failed.stderr);
+            assert_eq!(failed.status.code(), Some(2), "{said}");
+            assert!(said.contains("--steps") && said.contains("is not in 1..=1000000"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
     let scratch = Scratch::new("export");
     let run = tiny_run(&scratch);
@@ -172,7 +184,10 @@ fn an_exported_model_without_one_of_its_files_names_it_and_needs_no_card() {
     let refused = |name: &str| {
         let failed = softdiff(&sample);
         let said = text(&failed.stderr);
-        assert!(failed.status.code() == Some(1) && said.contains(&format!("this exported model lacks {name}")), "{said}");
+        assert!(
+            failed.status.code() == Some(1) && said.contains(&format!("this exported model lacks {name}")),
+            "{said}"
+        );
         assert!(said.contains("hint: copy the whole folder again"), "{said}");
     };
     for name in ["model.safetensors", "prior.safetensors", "schedule.json"] {

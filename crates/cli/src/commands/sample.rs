@@ -5,6 +5,7 @@ use super::device::DeviceFlag;
 use super::images::{self, LoadedImages};
 use super::part::Part;
 use super::seeds::Seeds;
+use super::steps::steps;
 use super::together::{OpenDevice, share};
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
@@ -76,7 +77,7 @@ pub struct Sample {
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
     /// Its steps, if not the recipe's.
-    #[arg(long)]
+    #[arg(long, value_parser = steps())]
     steps: Option<usize>,
     /// What the last step does: denoised, stepped or at-path-start; if not the recipe's.
     #[arg(long)]

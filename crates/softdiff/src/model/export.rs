@@ -109,7 +109,9 @@ impl Model {
         // What another model left here counts no more.
         for name in OPTIONAL.into_iter().filter(|name| !manifest.files.contains_key(*name)) {
             match std::fs::remove_file(to.join(name)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(&to.join(name), error.to_string())),
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(fail(&to.join(name), error.to_string()));
+                }
                 _ => {}
             }
         }
