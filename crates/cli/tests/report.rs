@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Scratch, bytes, done, softdiff, text, tiny_run};
+use support::{Scratch, bytes, done, softdiff, text, tiny, tiny_run};
 
 #[test]
 fn a_run_becomes_one_page_and_its_figures() {
@@ -96,7 +96,28 @@ fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
         failed.status.code() == Some(1) && said.contains("is no run") && said.contains("hint: give --run"),
         "{said}"
     );
-    // Images of another model do not belong here.
+    // Images of another run do not belong here, whatever its recipe is called; nor do those of another model.
+    let other = scratch.path("other");
+    done(&tiny(&other, &["--set=seed=1"]));
+    let failed =
+        softdiff(&[&["eval", &images, "--metrics", "sliced-wasserstein", "--run", &other][..], &against].concat());
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1)
+            && said.contains("made by another run of \"quickstart\"")
+            && said.contains("hint:"),
+        "{said}"
+    );
+    // Those of a model that was exported from the run do, and so may those that say nothing.
+    let (model, folder) = (scratch.path("model"), scratch.path("folder"));
+    done(&["export", &run, "--out", &model, "--set", "sample.steps=2"]);
+    done(&["sample", &model, "--seeds", "0..8", "--device", "cpu", "--out", &images]);
+    done(&[&again[..], &against].concat());
+    done(&["sample", &model, "--seeds", "0..8", "--device", "cpu", "--out", &folder]);
+    let unlabelled =
+        softdiff(&[&["eval", &folder, "--metrics", "sliced-wasserstein", "--run", &run][..], &against].concat());
+    let said = text(&unlabelled.stderr);
+    assert!(unlabelled.status.success() && said.contains("does not say which model made its images"), "{said}");
     let recipe = String::from_utf8(bytes(format!("{run}/config.toml"))).unwrap();
     std::fs::write(format!("{run}/config.toml"), recipe.replace("\"quickstart\"", "\"another\"")).unwrap();
     let failed = softdiff(&[&again[..], &against].concat());

@@ -154,6 +154,7 @@ impl Sample {
             model = model.with_guide(Model::open(guide, None)?)?;
         }
         let mut model = model.guided(section.guidance)?.into_owned();
+        let run = model.run_identity();
         if let Some(data) = &self.begin_with {
             let pictures = beginnings(data, self.begin_at, model.path.shape())?;
             model.prior = Prior::data(&model.path, &pictures.pixels, self.begin_at)?;
@@ -171,6 +172,7 @@ impl Sample {
         let generation = model.generation(sampler.as_ref(), &sampling, batch);
         let made = Made {
             model: model.name.clone(),
+            run: Some(run),
             step: model.step,
             checkpoint: model.checkpoint.as_ref().map(ToString::to_string),
             weights: model.weights.to_string(),

@@ -4,7 +4,6 @@ use super::guide::{self, Guide};
 use super::{Model, ModelError, WEIGHTS};
 use crate::checkpoint::FileEntry;
 use crate::objective::Prediction;
-use crate::recipe::Recipe;
 use crate::sampler::SamplerError;
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
@@ -77,7 +76,7 @@ impl Model {
             files.insert(name.to_owned(), entry);
             Ok(())
         };
-        put("config.toml", public(&self.recipe).to_toml().as_bytes())?;
+        put("config.toml", self.recipe.public().to_toml().as_bytes())?;
         put("prior.safetensors", &prior)?;
         if let Some(schedule) = &self.schedule {
             put(SCHEDULE, schedule.to_json().as_bytes())?;
@@ -88,7 +87,7 @@ impl Model {
         }
         put(WEIGHTS, &weights_in(&self.params, WEIGHTS)?)?;
         if let Some(Guide { recipe, params, .. }) = &self.guide {
-            put(guide::RECIPE, public(recipe).to_toml().as_bytes())?;
+            put(guide::RECIPE, recipe.public().to_toml().as_bytes())?;
             put(guide::PARAMS, &weights_in(params, guide::PARAMS)?)?;
         }
         let precision = if half { "bf16" } else { "f32" };
@@ -160,15 +159,6 @@ impl Model {
             recipe.train.batch,
         )
     }
-}
-
-/// A recipe without the location of the data, which is private.
-fn public(recipe: &Recipe) -> Recipe {
-    let mut recipe = recipe.clone();
-    if let Some(name) = Path::new(&recipe.data.source).file_name() {
-        recipe.data.source = name.to_string_lossy().into_owned();
-    }
-    recipe
 }
 
 type Params32 = softdiff_engine::Params<f32>;

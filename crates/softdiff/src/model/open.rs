@@ -17,7 +17,7 @@ use crate::run::{RunError, RunFolder};
 use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::spectrum::{SPECTRUM_FILE, SpectrumError};
-use crate::train::of_run;
+use crate::train::{known_by, of_run};
 use softdiff_engine::{Graph, Hint, Params};
 use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
@@ -347,6 +347,11 @@ impl Model {
             checkpoint,
             is_described: true,
         })
+    }
+
+    /// What its images say of the run that made them.
+    pub fn run_identity(&self) -> String {
+        known_by(&self.recipe, self.schedule.as_ref(), &self.prior)
     }
 
     /// The step, and which checkpoint that is, in words.

@@ -66,6 +66,15 @@ impl Recipe {
         Ok(self.with_sets(sets)?.sample)
     }
 
+    /// The same without the location of the data, which is private.
+    pub(crate) fn public(&self) -> Recipe {
+        let mut recipe = self.clone();
+        if let Some(name) = Path::new(&recipe.data.source).file_name() {
+            recipe.data.source = name.to_string_lossy().into_owned();
+        }
+        recipe
+    }
+
     /// A built-in recipe where `name` is the name of one, else a file.
     pub fn open(name: &str, sets: &[String]) -> Result<Recipe, RecipeError> {
         let known = BUILTIN.iter().any(|(known, _)| *known == name);
