@@ -129,6 +129,41 @@ fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
 }
 
 #[test]
+fn the_report_of_an_exported_model_says_how_its_samples_are_guided_and_after_how_many_steps() {
+    let scratch = Scratch::new("report-guided");
+    let (run, model, figures) = (tiny_run(&scratch), scratch.path("model"), scratch.path("figures"));
+    done(&["export", &run, "--out", &model, "--guide", &run, "--set", "sample.guidance=1.5"]);
+    let page = |place: &str| {
+        done(&["report", place, "--device", "cpu", "--samples", "4", "--figures", &figures]);
+        text(&bytes(format!("{place}/report.html")))
+    };
+    let html = page(&model);
+    // Heun's seven evaluations, of two networks.
+    for words in ["heun in 4 steps (14 evaluations", "weights, guidance 1.5", "8 of 8 steps", "8 steps of training"] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(page(&run).contains("heun in 4 steps (7 evaluations"));
+}
+
+#[test]
+fn a_recipe_with_guidance_is_warned_of_and_its_run_reported_without() {
+    let scratch = Scratch::new("report-unguided");
+    let run = scratch.path("run");
+    let warning = "warning: sample.guidance is 1.5, and a run has no guide";
+    for more in [&["--set=sample.guidance=1.5", "--dry-run"][..], &["--set=sample.guidance=1.5"]] {
+        let trained = softdiff(&tiny(&run, more));
+        let said = text(&trained.stderr);
+        assert!(trained.status.success() && said.contains(warning), "{more:?}: {said}");
+    }
+    done(&["report", &run, "--device", "cpu", "--samples", "4"]);
+    let html = text(&bytes(format!("{run}/report.html")));
+    assert!(html.contains("Not guided: the recipe has sample.guidance = 1.5") && html.contains("(7 evaluations"));
+    // What would fail says what to give.
+    let failed = softdiff(&["sample", &run, "--device", "cpu"]);
+    assert!(text(&failed.stderr).contains("--guide MODEL"), "{}", text(&failed.stderr));
+}
+
+#[test]
 fn quickstart_goes_all_the_way() {
     let scratch = Scratch::new("quickstart");
     let run = scratch.path("run");
