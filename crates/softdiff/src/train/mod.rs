@@ -28,7 +28,7 @@ mod training;
 mod watcher;
 
 pub use error::TrainError;
-pub use estimate::{StepTime, too_few_images};
+pub use estimate::{StepTime, guidance_without_guide, too_few_images};
 pub(crate) use from::{Cooldown, Unlike};
 pub use memory::TrainingMemory;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
