@@ -3,7 +3,8 @@
 use softdiff::corruption::Shape;
 use softdiff::engine::{Device, Precision};
 use softdiff::hint::Hint;
-use softdiff::model::{Generator, ModelError};
+use softdiff::metrics::{Evaluator, ImageSet};
+use softdiff::model::{Generator, LikelihoodOptions, ModelError};
 use softdiff::recipe::Recipe;
 use softdiff::sampler::{Denoiser, Multistep, SamplerError, Sampling};
 use softdiff::{Dataset, Model, Training};
@@ -136,4 +137,14 @@ fn an_export_does_not_say_of_samples_that_they_are_guided_where_they_cannot_be_o
     guided().export(&folder, false).unwrap();
     let card = std::fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(card.contains("samples are not guided, but can be"), "{card}");
+}
+
+#[test]
+fn the_likelihood_of_a_guided_model_is_said_to_be_without_its_guide() {
+    let mut model = guided();
+    model.recipe.sample.guidance = 1.5;
+    let images = ImageSet::new(Dataset::new(8, 8, 1, vec![90; 64], None, vec![]), "grey");
+    let options = LikelihoodOptions { tolerance: 1e-2, ..LikelihoodOptions::default() };
+    let found = Evaluator::new(&Device::Cpu).likelihood(&model, &images, &options).unwrap();
+    assert!(found.warnings.iter().any(|warning| warning.contains("without its guide")), "{:?}", found.warnings);
 }
