@@ -75,7 +75,7 @@ section! {
         steps: usize = 280, Size(1..=MOST_STEPS as u64), "steps, of equal size in time; of a one-step network 1 / objective.step";
         warp: f64 = 1.0, Number(Range::Positive), "above 1, shorter steps near the clean end: times to this power", unless_default;
         grid: Grid = Grid::Uniform, Word(&GRIDS), "\"knots\": steps that end at every knot of the path, of equal size in between; at least as many as there are", unless_default;
-        guidance: f64 = 1.0, Number(Range::FromZero), "above 1, autoguidance: this factor of the difference to a weaker model's prediction (--guide) is taken", unless_default;
+        guidance: f64 = 1.0, Number(Range::Hundred), "above 1, autoguidance: this factor of the difference to a weaker model's prediction (--guide) is taken", unless_default;
         ending: Ending = Ending::Denoised, Word(&ENDINGS), "what the last step does";
         quantise: Quantise = Quantise::Round, Word(&QUANTISE), "how samples become bytes; score_sde truncates", unless_default;
         weights: Weights = weights, WeightsKey, "the weights to sample with; by default the first of train.ema";
