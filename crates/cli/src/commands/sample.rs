@@ -89,7 +89,7 @@ pub struct Sample {
     #[arg(long, value_name = "MODEL")]
     guide: Option<PathBuf>,
     /// How far to go from the guide's prediction towards the model's and beyond; 1 is without guidance; if not the recipe's.
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = guidance)]
     guidance: Option<f64>,
     /// Begin with images of this data set, corrupted, instead of with the prior: what is lost from there on?
     #[arg(long, value_name = "DATA")]
@@ -253,6 +253,12 @@ impl ImageMaker for Making<'_> {
     fn made(&self) -> Made {
         Made { evaluations: self.generator.evaluations(), ..self.made.clone() }
     }
+}
+
+/// The factor of a guide, in the range of sample.guidance.
+fn guidance(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.0..=100.0).contains(factor));
+    factor.ok_or_else(|| "expected a number from 0 to 100".into())
 }
 
 /// Whether a change of the recipe sets the guidance, which is recorded in a field of its own.
