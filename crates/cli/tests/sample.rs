@@ -112,8 +112,11 @@ fn what_cannot_be_sampled_says_why() {
     let run = tiny_run(&scratch);
     let empty = scratch.path("empty");
     std::fs::create_dir_all(&empty).unwrap();
+    let image = scratch.path("image.png");
+    std::fs::write(&image, softdiff::image::png::encode(16, 16, 1, &[90; 256])).unwrap();
     for (arguments, problem, hint) in [
         (vec!["sample", &empty], "is not a model", "give a run's folder"),
+        (vec!["sample", &run, "--guide", &image, "--guidance", "2"], "image.png is not a model", "give a run's folder"),
         (vec!["sample", &run, "--sampler", "huen"], "huen", "did you mean heun?"),
         (vec!["sample", &run, "--film", "film.mp4"], "film.mp4", "give a .gif"),
         (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.9, raw"),

@@ -65,6 +65,9 @@ pub enum ModelError {
     /// Neither a run nor an exported model.
     #[error("{} is not a model: it has no config.toml", .0.display())]
     NoModel(PathBuf),
+    /// A file of another kind, such as an image.
+    #[error("{} is not a model: it is no file of weights (.safetensors)", .0.display())]
+    NotWeights(PathBuf),
     /// A file that is no imported model.
     #[error("{}: {problem}", file.display())]
     Imported {
@@ -225,7 +228,7 @@ impl Hint for ModelError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             ModelError::NoModel(..) => "give a run's folder, one of its checkpoints, or an exported model".into(),
-            ModelError::Imported { .. } => "give a run's folder, an exported model, or what softdiff import wrote".into(),
+            ModelError::Imported { .. } | ModelError::NotWeights(..) => "give a run's folder, an exported model, or what softdiff import wrote".into(),
             ModelError::NoNoiseLevels(..) => "import the checkpoint again (softdiff import)".into(),
             ModelError::ConditionedOnTime(..) => "use the run or the model folder that the weights were exported from".into(),
             ModelError::NewestDamaged { whole, .. } => {
