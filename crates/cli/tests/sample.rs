@@ -393,6 +393,7 @@ fn weights_for_pytorch_are_imported_again_and_say_what_they_are_conditioned_on()
         (export.to_vec(), "exists already", "another --out"),
         ([&export[..5], &[&scratch.path("model.bin")]].concat(), "the ending", ".pth"),
         ([&export[..5], &[&scratch.path("half.pth"), "--precision=bf16"]].concat(), "f32 only", "--precision"),
+        ([&export[..5], &[&scratch.path("set.pth"), "--set=sample.steps=2"]].concat(), "no effect", "leave them out"),
     ] {
         let failed = softdiff(&arguments);
         let said = text(&failed.stderr);

@@ -151,6 +151,10 @@ impl Export {
             let failure = Failure::new("--format score-sde stores weights as f32 only");
             return Err(failure.hint("leave --precision out"));
         }
+        if self.guide.is_some() || !self.set.is_empty() {
+            let failure = Failure::new("--format score-sde stores weights alone: --guide and --set have no effect");
+            return Err(failure.hint("leave them out"));
+        }
         let model = self.checkpoint.open(&self.model, self.weights)?;
         let weights = model.score_sde_weights()?;
         weights.write(out)?;
