@@ -84,10 +84,24 @@ pub fn sampling(
     steps: Option<usize>,
     set: Option<Sets>,
 ) -> PyResult<SampleSection> {
-    let mut section = recipe.with_sets(&set.unwrap_or_default().0).map_err(raised)?.sample;
-    section.sampler = sampler.unwrap_or(section.sampler);
-    section.steps = steps.unwrap_or(section.steps);
-    Ok(section)
+    let section = recipe.sample_with(&set.unwrap_or_default().0).map_err(raised)?;
+    Ok(changed(section, sampler, steps))
+}
+
+/// The same for restoring images, `freely` by the recipe's own sampler.
+pub fn restoring(
+    recipe: &Recipe,
+    freely: bool,
+    sampler: Option<String>,
+    steps: Option<usize>,
+    set: Option<Sets>,
+) -> PyResult<SampleSection> {
+    let section = recipe.restoring_with(freely, &set.unwrap_or_default().0).map_err(raised)?;
+    Ok(changed(section, sampler, steps))
+}
+
+fn changed(section: SampleSection, sampler: Option<String>, steps: Option<usize>) -> SampleSection {
+    SampleSection { sampler: sampler.unwrap_or(section.sampler), steps: steps.unwrap_or(section.steps), ..section }
 }
 
 /// One of some words.

@@ -255,8 +255,7 @@ pub fn restore_one(
         }
     };
     let seeds = seeds.map_or_else(|| (0..samples).collect(), |seeds| seeds.0);
-    let recipe = if free { model.inner.recipe.clone() } else { model.inner.recipe.restoring() };
-    let section = arguments::sampling(&recipe, sampler, steps, set)?;
+    let section = arguments::restoring(&model.inner.recipe, free, sampler, steps, set)?;
     let progress = Progress::new(py, progress)?;
     let result = worker::run(py, |worker| {
         let stop = || worker.is_ended();

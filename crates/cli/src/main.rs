@@ -11,7 +11,7 @@ mod diagnostics;
 mod page_commands;
 mod progress;
 
-use clap::{CommandFactory, Parser};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use diagnostics::Failure;
 use output::Verbosity;
 use softdiff::run::StopRequest;
@@ -50,7 +50,7 @@ struct CommandLine {
 fn main() -> ExitCode {
     let begun = Instant::now();
     keep_freed_memory();
-    let CommandLine { command, json, quiet, verbose } = CommandLine::parse();
+    let CommandLine { command, json, quiet, verbose } = CommandLine::parsed();
     output::set_verbosity(match (quiet, verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -71,9 +71,22 @@ fn main() -> ExitCode {
     code
 }
 
-/// The whole command line, for those who completions it.
+impl CommandLine {
+    fn parsed() -> CommandLine {
+        CommandLine::from_arg_matches(&arguments().get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// The whole command line, for those who complete it.
 fn arguments() -> clap::Command {
-    CommandLine::command()
+    with_negative_numbers(CommandLine::command())
+}
+
+/// A number below 0 after an option is its value, which the option may refuse by name, and no unknown argument.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &Arg| !arg.is_positional() && arg.get_action().takes_values();
+    let command = command.mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg });
+    command.mut_subcommands(with_negative_numbers)
 }
 
 /// The most memory that this process had, where the system tells.

@@ -149,3 +149,22 @@ fn completions_and_manual_pages_know_every_verb() {
         assert!(text(&support::bytes(format!("{folder}/{page}"))).starts_with(".ie"), "{page}");
     }
 }
+
+#[test]
+fn a_number_below_zero_is_refused_by_the_option_it_is_given_to() {
+    for (arguments, option) in [
+        (&["sample", "run", "--guidance", "-1"][..], "--guidance <FACTOR>"),
+        (&["sample", "run", "--guidance", "nan"], "--guidance <FACTOR>"),
+        (&["sample", "run", "--guidance", "1e38"], "--guidance <FACTOR>"),
+        (&["sample", "run", "--seeds", "-1"], "--seeds <SEEDS>"),
+        (&["report", "run", "--samples", "-1"], "--samples <COUNT>"),
+        (&["restore", "image.png", "--index", "-1"], "--index <N>"),
+        (&["data", "prepare", "images", "--out", "x.npz", "--limit", "-1"], "--limit <N>"),
+    ] {
+        let failed = softdiff(arguments);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
+        let value = arguments.last().unwrap();
+        assert!(said.contains(&format!("invalid value '{value}' for '{option}'")), "{arguments:?}: {said}");
+    }
+}

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Scratch, bytes, done, softdiff, text, tiny_run};
+use support::{Scratch, bytes, done, softdiff, text, tiny, tiny_run};
 
 #[test]
 fn a_run_becomes_one_page_and_its_figures() {
@@ -96,7 +96,28 @@ fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
         failed.status.code() == Some(1) && said.contains("is no run") && said.contains("hint: give --run"),
         "{said}"
     );
-    // Images of another model do not belong here.
+    // Images of another run do not belong here, whatever its recipe is called; nor do those of another model.
+    let other = scratch.path("other");
+    done(&tiny(&other, &["--set=seed=1"]));
+    let failed =
+        softdiff(&[&["eval", &images, "--metrics", "sliced-wasserstein", "--run", &other][..], &against].concat());
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1)
+            && said.contains("made by another run of \"quickstart\"")
+            && said.contains("hint:"),
+        "{said}"
+    );
+    // Those of a model that was exported from the run do, and so may those that say nothing.
+    let (model, folder) = (scratch.path("model"), scratch.path("folder"));
+    done(&["export", &run, "--out", &model, "--set", "sample.steps=2"]);
+    done(&["sample", &model, "--seeds", "0..8", "--device", "cpu", "--out", &images]);
+    done(&[&again[..], &against].concat());
+    done(&["sample", &model, "--seeds", "0..8", "--device", "cpu", "--out", &folder]);
+    let unlabelled =
+        softdiff(&[&["eval", &folder, "--metrics", "sliced-wasserstein", "--run", &run][..], &against].concat());
+    let said = text(&unlabelled.stderr);
+    assert!(unlabelled.status.success() && said.contains("does not say which model made its images"), "{said}");
     let recipe = String::from_utf8(bytes(format!("{run}/config.toml"))).unwrap();
     std::fs::write(format!("{run}/config.toml"), recipe.replace("\"quickstart\"", "\"another\"")).unwrap();
     let failed = softdiff(&[&again[..], &against].concat());
@@ -105,6 +126,41 @@ fn results_are_kept_with_their_run_and_drawn_without_measuring_again() {
         failed.status.code() == Some(1) && said.contains("made by \"quickstart\"") && said.contains("hint:"),
         "{said}"
     );
+}
+
+#[test]
+fn the_report_of_an_exported_model_says_how_its_samples_are_guided_and_after_how_many_steps() {
+    let scratch = Scratch::new("report-guided");
+    let (run, model, figures) = (tiny_run(&scratch), scratch.path("model"), scratch.path("figures"));
+    done(&["export", &run, "--out", &model, "--guide", &run, "--set", "sample.guidance=1.5"]);
+    let page = |place: &str| {
+        done(&["report", place, "--device", "cpu", "--samples", "4", "--figures", &figures]);
+        text(&bytes(format!("{place}/report.html")))
+    };
+    let html = page(&model);
+    // Heun's seven evaluations, of two networks.
+    for words in ["heun in 4 steps (14 evaluations", "weights, guidance 1.5", "8 of 8 steps", "8 steps of training"] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(page(&run).contains("heun in 4 steps (7 evaluations"));
+}
+
+#[test]
+fn a_recipe_with_guidance_is_warned_of_and_its_run_reported_without() {
+    let scratch = Scratch::new("report-unguided");
+    let run = scratch.path("run");
+    let warning = "warning: sample.guidance is 1.5, and a run has no guide";
+    for more in [&["--set=sample.guidance=1.5", "--dry-run"][..], &["--set=sample.guidance=1.5"]] {
+        let trained = softdiff(&tiny(&run, more));
+        let said = text(&trained.stderr);
+        assert!(trained.status.success() && said.contains(warning), "{more:?}: {said}");
+    }
+    done(&["report", &run, "--device", "cpu", "--samples", "4"]);
+    let html = text(&bytes(format!("{run}/report.html")));
+    assert!(html.contains("Not guided: the recipe has sample.guidance = 1.5") && html.contains("(7 evaluations"));
+    // What would fail says what to give.
+    let failed = softdiff(&["sample", &run, "--device", "cpu"]);
+    assert!(text(&failed.stderr).contains("--guide MODEL"), "{}", text(&failed.stderr));
 }
 
 #[test]

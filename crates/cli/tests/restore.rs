@@ -174,3 +174,32 @@ fn a_flag_that_would_change_nothing_is_refused() {
         );
     }
 }
+
+#[test]
+fn only_keys_of_sampling_that_act_are_changed() {
+    let scratch = Scratch::new("restore-set");
+    let run = tiny_run(&scratch);
+    let clean = picture(&scratch, "clean.png", 16);
+    let (out, grid) = (scratch.path("out"), scratch.path("grid.png"));
+    let restore = ["restore", &run, &clean, "--level=1", "--seeds=0..1", "--device=cpu", "--out", &out];
+    let sample = ["sample", &run, "--seeds=0..1", "--device=cpu", "--out", &grid];
+    let export = ["export", &run, "--out", &scratch.path("model")];
+    for (command, set, problem, hint) in [
+        (
+            &restore[..],
+            "sample.guidance=2",
+            "sample.guidance has no effect: restored images are not guided",
+            "leave it out",
+        ),
+        (&restore, "train.steps=4", "\"train.steps\" is no key of [sample]", "sample.steps=40"),
+        (&sample, "train.steps=4", "\"train.steps\" is no key of [sample]", "sample.steps=40"),
+        (&export, "data.size=8", "\"data.size\" is no key of [sample]", "sample.steps=40"),
+        (&sample, "sample.weights=raw", "sample.weights has no effect here", "--weights"),
+    ] {
+        let failed = softdiff(&[command, &["--set", set]].concat());
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(2) && said.contains(problem) && said.contains(hint), "{set}: {said}");
+    }
+    done(&[&restore[..], &["--set", "sample.steps=3"]].concat());
+    done(&[&restore[..], &["--free", "--set", "sample.guidance=1"]].concat());
+}

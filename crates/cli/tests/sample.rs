@@ -112,8 +112,11 @@ fn what_cannot_be_sampled_says_why() {
     let run = tiny_run(&scratch);
     let empty = scratch.path("empty");
     std::fs::create_dir_all(&empty).unwrap();
+    let image = scratch.path("image.png");
+    std::fs::write(&image, softdiff::image::png::encode(16, 16, 1, &[90; 256])).unwrap();
     for (arguments, problem, hint) in [
         (vec!["sample", &empty], "is not a model", "give a run's folder"),
+        (vec!["sample", &run, "--guide", &image, "--guidance", "2"], "image.png is not a model", "give a run's folder"),
         (vec!["sample", &run, "--sampler", "huen"], "huen", "did you mean heun?"),
         (vec!["sample", &run, "--film", "film.mp4"], "film.mp4", "give a .gif"),
         (vec!["sample", &run, "--weights", "ema-0.5"], "keeps no ema-0.5", "it has ema-0.9, raw"),
@@ -125,6 +128,18 @@ fn what_cannot_be_sampled_says_why() {
         let said = text(&failed.stderr);
         assert_eq!(failed.status.code(), Some(1), "{arguments:?}: {said}");
         assert!(said.contains(problem) && said.contains(hint), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn steps_are_those_that_a_recipe_may_have() {
+    for command in [&["sample", "run"][..], &["restore", "image.png"], &["corrupt", "image.png", "--out=x.png"]] {
+        for steps in ["0", "10000000000"] {
+            let failed = softdiff(&[command, &["--steps", steps]].concat());
+            let said = text(&failed.stderr);
+            assert_eq!(failed.status.code(), Some(2), "{said}");
+            assert!(said.contains("--steps") && said.contains("is not in 1..=1000000"), "{said}");
+        }
     }
 }
 
@@ -159,6 +174,90 @@ fn an_exported_model_makes_the_same_images_and_damage_is_seen() {
     let failed = softdiff(&["sample", &half]);
     let said = text(&failed.stderr);
     assert!(failed.status.code() == Some(1) && said.contains("not what the manifest says"), "{said}");
+}
+
+#[test]
+fn an_exported_model_without_one_of_its_files_names_it_and_needs_no_card() {
+    let scratch = Scratch::new("export-lacks");
+    let (model, grid) = (scratch.path("model"), scratch.path("grid.png"));
+    done(&["export", &tiny_run(&scratch), "--out", &model]);
+    let sample = ["sample", &model, "--seeds=0..2", "--device=cpu", "--out", &grid];
+    std::fs::remove_file(format!("{model}/README.md")).unwrap();
+    done(&sample);
+    let refused = |name: &str| {
+        let failed = softdiff(&sample);
+        let said = text(&failed.stderr);
+        assert!(
+            failed.status.code() == Some(1) && said.contains(&format!("this exported model lacks {name}")),
+            "{said}"
+        );
+        assert!(said.contains("hint: copy the whole folder again"), "{said}");
+    };
+    for name in ["model.safetensors", "prior.safetensors", "schedule.json"] {
+        let (file, away) = (format!("{model}/{name}"), scratch.path("away"));
+        std::fs::rename(&file, &away).unwrap();
+        refused(name);
+        std::fs::rename(&away, &file).unwrap();
+    }
+    // Also where no manifest says what there should be.
+    std::fs::remove_file(format!("{model}/manifest.json")).unwrap();
+    std::fs::remove_file(format!("{model}/prior.safetensors")).unwrap();
+    refused("prior.safetensors");
+}
+
+#[test]
+fn weights_that_an_exported_model_does_not_have_are_refused() {
+    let scratch = Scratch::new("export-weights");
+    let (model, image) = (scratch.path("model"), scratch.path("image.png"));
+    done(&["export", &tiny_run(&scratch), "--out", &model]);
+    std::fs::write(&image, softdiff::image::png::encode(16, 16, 1, &[90; 256])).unwrap();
+    for arguments in [
+        vec!["sample", &model],
+        vec!["restore", &model, &image],
+        vec!["export", &model, "--out", &scratch.path("again")],
+    ] {
+        let failed = softdiff(&[&arguments[..], &["--weights", "raw"]].concat());
+        let said = text(&failed.stderr);
+        assert!(said.contains("has the weights ema-0.9 only, and raw are asked for"), "{said}");
+        assert!(failed.status.code() == Some(1) && said.contains("hint: leave --weights out"), "{said}");
+    }
+    done(&["sample", &model, "--weights", "ema-0.9", "--seeds=0", "--out", &scratch.path("grid.png")]);
+}
+
+#[test]
+fn a_guide_is_exported_only_with_guidance_and_guidance_only_with_a_guide() {
+    let scratch = Scratch::new("export-guide");
+    let (run, folder) = (tiny_run(&scratch), scratch.path("guided"));
+    let guidance = "--set=sample.guidance=1.5";
+    for (arguments, problem, hint) in [
+        (["--guide", &run], "a guide changes nothing at sample.guidance = 1", "add --set sample.guidance=1.5"),
+        (["--precision=f32", guidance], "sample.guidance is 1.5, and the model has no guide", "--guide MODEL"),
+    ] {
+        let failed = softdiff(&[&["export", &run, "--out", &folder][..], &arguments].concat());
+        let said = text(&failed.stderr);
+        assert!(failed.status.code() == Some(1) && said.contains(problem) && said.contains(hint), "{said}");
+        assert!(!std::path::Path::new(&folder).exists());
+    }
+    done(&["export", &run, "--out", &folder, "--guide", &run, guidance]);
+}
+
+#[test]
+fn an_export_replaces_nothing_unless_forced() {
+    let scratch = Scratch::new("export-force");
+    let (run, folder) = (tiny_run(&scratch), scratch.path("mine"));
+    let card = format!("{folder}/README.md");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&card, "my own").unwrap();
+    let failed = softdiff(&["export", &run, "--out", &folder]);
+    let said = text(&failed.stderr);
+    assert!(failed.status.code() == Some(1) && said.contains("mine is not empty"), "{said}");
+    assert!(said.contains("hint: choose another --out, or add --force"), "{said}");
+    assert_eq!(bytes(&card), b"my own");
+    done(&["export", &run, "--out", &folder, "--force"]);
+    assert!(text(&bytes(&card)).contains("library_name: softdiff"));
+    // An empty folder is as good as none.
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    done(&["export", &run, "--out", &scratch.path("empty")]);
 }
 
 #[test]
@@ -294,6 +393,7 @@ fn weights_for_pytorch_are_imported_again_and_say_what_they_are_conditioned_on()
         (export.to_vec(), "exists already", "another --out"),
         ([&export[..5], &[&scratch.path("model.bin")]].concat(), "the ending", ".pth"),
         ([&export[..5], &[&scratch.path("half.pth"), "--precision=bf16"]].concat(), "f32 only", "--precision"),
+        ([&export[..5], &[&scratch.path("set.pth"), "--set=sample.steps=2"]].concat(), "no effect", "leave them out"),
     ] {
         let failed = softdiff(&arguments);
         let said = text(&failed.stderr);

@@ -177,7 +177,7 @@ fn a_pipe_or_device_where_a_command_writes_into_a_folder_is_replaced_and_nothing
             }
         }
         ended(&["report", &run, "--samples=0", "--device=cpu"], &[0]);
-        ended(&["export", &run, "--out", &model], &[0]);
+        ended(&["export", &run, "--out", &model, "--force"], &[0]);
         for place in &places {
             assert!(fs::symlink_metadata(place).unwrap().is_file(), "{place}");
         }

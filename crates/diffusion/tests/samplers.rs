@@ -494,6 +494,9 @@ fn bad_input_is_a_typed_error_that_says_how_to_fix_it() {
     let mut half = |x: &[f64], _: f64| Ok(x.iter().map(|x| 0.5 * x).collect());
     let five = Sampling::uniform(5).unwrap();
     assert!(matches!(Sampling::uniform(0), Err(SamplerError::NoSteps)));
+    for sampling in [Sampling::uniform(usize::MAX), Sampling::through(usize::MAX, &[1.0])] {
+        assert!(matches!(sampling, Err(SamplerError::TooManySteps(usize::MAX))));
+    }
     assert_eq!(Sampling::uniform(4).unwrap().warped(2.0).unwrap().times, [1.0, 0.5625, 0.25, 0.0625, 0.0]);
     assert!(Sampling::uniform(4).unwrap().warped(0.0).unwrap_err().hint().unwrap().contains("above 0"));
     let run = |sampler: &dyn Sampler, denoiser: &mut dyn Denoiser, x: Vec<f64>| {

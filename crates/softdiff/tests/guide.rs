@@ -3,7 +3,8 @@
 use softdiff::corruption::Shape;
 use softdiff::engine::{Device, Precision};
 use softdiff::hint::Hint;
-use softdiff::model::{Generator, ModelError};
+use softdiff::metrics::{Evaluator, ImageSet};
+use softdiff::model::{Generator, LikelihoodOptions, ModelError};
 use softdiff::recipe::Recipe;
 use softdiff::sampler::{Denoiser, Multistep, SamplerError, Sampling};
 use softdiff::{Dataset, Model, Training};
@@ -97,7 +98,7 @@ fn an_exported_model_keeps_its_guide_and_notices_damage() {
     assert_eq!(read.path.shape(), Shape::new(8, 8, 1));
     assert_eq!(read.sample(0..2).values().unwrap(), model.sample(0..2).values().unwrap());
     let card = std::fs::read_to_string(folder.join("README.md")).unwrap();
-    assert!(card.contains("guided by a weaker model"), "{card}");
+    assert!(card.contains("samples are guided, with `sample.guidance = 1.5`, by a weaker model"), "{card}");
 
     let weights = folder.join("guide.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
@@ -107,4 +108,43 @@ fn an_exported_model_keeps_its_guide_and_notices_damage() {
     assert!(error.to_string().contains("guide.safetensors"), "{error}");
     std::fs::remove_file(&weights).unwrap();
     assert!(Model::open(&folder, None).is_err());
+}
+
+#[test]
+fn files_of_a_guide_that_the_manifest_does_not_name_are_no_guide() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("guided-before");
+    std::fs::remove_dir_all(&folder).ok();
+    let names = ["guide.toml", "guide.safetensors"];
+    guided().export(&folder, false).unwrap();
+    let before = names.map(|name| std::fs::read(folder.join(name)).unwrap());
+    model(&[]).export(&folder, false).unwrap();
+    assert!(names.iter().all(|name| !folder.join(name).exists()), "the guide of the model before is still there");
+    names.iter().zip(before).for_each(|(name, bytes)| std::fs::write(folder.join(name), bytes).unwrap());
+    assert!(Model::open(&folder, None).unwrap().guide.is_none());
+    std::fs::remove_file(folder.join("manifest.json")).unwrap();
+    assert!(Model::open(&folder, None).unwrap().guide.is_none());
+}
+
+#[test]
+fn an_export_does_not_say_of_samples_that_they_are_guided_where_they_cannot_be_or_are_not() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("guided-by-none");
+    std::fs::remove_dir_all(&folder).ok();
+    let mut alone = model(&[]);
+    alone.recipe.sample.guidance = 1.5;
+    let error = alone.export(&folder, false).unwrap_err();
+    assert!(matches!(error, ModelError::Sampler(SamplerError::NoGuide(1.5))), "{error}");
+    assert!(!folder.exists());
+    guided().export(&folder, false).unwrap();
+    let card = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(card.contains("samples are not guided, but can be"), "{card}");
+}
+
+#[test]
+fn the_likelihood_of_a_guided_model_is_said_to_be_without_its_guide() {
+    let mut model = guided();
+    model.recipe.sample.guidance = 1.5;
+    let images = ImageSet::new(Dataset::new(8, 8, 1, vec![90; 64], None, vec![]), "grey");
+    let options = LikelihoodOptions { tolerance: 1e-2, ..LikelihoodOptions::default() };
+    let found = Evaluator::new(&Device::Cpu).likelihood(&model, &images, &options).unwrap();
+    assert!(found.warnings.iter().any(|warning| warning.contains("without its guide")), "{:?}", found.warnings);
 }

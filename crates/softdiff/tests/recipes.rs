@@ -236,3 +236,12 @@ fn networks_are_as_before_where_these_fit_and_suit_other_sizes_where_nothing_is_
     let again = stated.with_sets(&sets(&["network.multipliers=auto"])).unwrap();
     assert_eq!(again.network.multipliers, None);
 }
+
+#[test]
+fn guidance_that_is_only_garbage_is_refused() {
+    for guidance in ["1e38", "100.5", "-1", "nan"] {
+        let error = Recipe::builtin("quickstart", &[format!("sample.guidance={guidance}")]).unwrap_err().to_string();
+        assert!(error.contains("sample.guidance must be a number from 0 to 100"), "{guidance}: {error}");
+    }
+    assert_eq!(Recipe::builtin("quickstart", &["sample.guidance=100".into()]).unwrap().sample.guidance, 100.0);
+}

@@ -2,6 +2,7 @@
 
 use super::corruption::CorruptionFlags;
 use super::images;
+use super::steps::steps;
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
@@ -42,7 +43,7 @@ pub struct CorruptArguments {
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
     /// How many times to show, from 0 to 1.
-    #[arg(long, default_value_t = 10, value_name = "COUNT")]
+    #[arg(long, default_value_t = 10, value_name = "COUNT", value_parser = steps())]
     steps: usize,
     /// How large to draw a pixel.
     #[arg(long, default_value_t = 3)]

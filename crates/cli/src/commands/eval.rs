@@ -18,7 +18,7 @@ use softdiff::engine::ranks::Ranks;
 use softdiff::image::{Picture, grid};
 use softdiff::inception::{Extractor, Inception, Preset};
 use softdiff::metrics::{
-    Evaluation, EvaluationOptions, Evaluator, Made, Metric, MetricError, Nearest, Reference, TaskProgress,
+    Evaluation, EvaluationOptions, Evaluator, Metric, MetricError, Nearest, Reference, TaskProgress,
 };
 use softdiff::model::{LikelihoodOptions, Model, batch_size};
 use softdiff::quote::one_line;
@@ -186,7 +186,13 @@ impl Measure {
             evaluator = evaluator.with_preset(&network, self.preset).with_ranks(ranks);
         }
         let (images, reference) = self.sets.load()?;
-        self.check_run(images.made.as_ref())?;
+        self.check_run(images.made.as_ref().map(|made| (&*made.model, made.run.as_deref())))?;
+        if images.made.is_none() && self.run.is_some() {
+            eprintln!(
+                "note: {} does not say which model made its images; npz files of softdiff sample do",
+                images.info.source
+            );
+        }
         let evaluation = evaluator.evaluate(&images, &reference, metrics)?;
         let Reference::Images(reference) = &reference else {
             evaluator.release()?;
@@ -218,7 +224,7 @@ impl Measure {
         }
         let (place, images) = self.sets.model_and_images()?;
         let model = Model::open(&place, None)?;
-        self.check_run(None)?;
+        self.check_run(Some((&model.name, Some(&model.run_identity()))))?;
         Inception::of_first(None, ranks)?;
         let device = device()?;
         let (probes, tolerance, seed) = (self.probes, self.tolerance, self.seed);
@@ -238,9 +244,9 @@ impl Measure {
     }
 
     /// Refuses --run for images of another model before anything costs time.
-    fn check_run(&self, made: Option<&Made>) -> Outcome {
+    fn check_run(&self, model: Option<(&str, Option<&str>)>) -> Outcome {
         match &self.run {
-            Some(run) => Ok(Evaluation::check_run(&RunFolder::new(run), made)?),
+            Some(run) => Ok(Evaluation::check_run(&RunFolder::new(run), model)?),
             None => Ok(()),
         }
     }

@@ -65,6 +65,9 @@ pub struct Export {
     /// Change a key of the recipe's [sample] in the folder, such as sample.guidance=1.5.
     #[arg(long, value_name = "KEY=VALUE", requires = "out")]
     set: Vec<String>,
+    /// Replace the model in a folder that is not empty, or the file if it exists.
+    #[arg(long, requires = "out")]
+    force: bool,
 }
 
 /// What is written.
@@ -88,6 +91,9 @@ enum StoredPrecision {
 impl Export {
     pub fn run(self, json: bool) -> Outcome {
         let mut facts = json!({});
+        if let Some(out) = &self.out {
+            self.may_write(out)?;
+        }
         if self.tensorboard.is_some() || self.csv.is_some() {
             let files = self.records()?;
             if !json {
@@ -99,8 +105,12 @@ impl Export {
             self.score_sde(out, json, &mut facts)?;
         } else if let Some(out) = &self.out {
             let mut model = self.checkpoint.open(&self.model, self.weights)?;
-            model.recipe.sample = model.recipe.with_sets(&self.set)?.sample;
+            model.recipe.sample = model.recipe.sample_with(&self.set)?;
             if let Some(guide) = &self.guide {
+                if model.recipe.sample.guidance == 1.0 {
+                    let failure = Failure::new("a guide changes nothing at sample.guidance = 1");
+                    return Err(failure.hint("add --set sample.guidance=1.5 or so"));
+                }
                 model = model.with_guide(Model::open(guide, None)?)?;
             }
             let manifest = model.export(out, self.precision == StoredPrecision::Bf16)?;
@@ -119,15 +129,31 @@ impl Export {
         Ok(())
     }
 
+    /// Said before anything is read or written.
+    fn may_write(&self, out: &Path) -> Outcome {
+        let problem = match self.format {
+            ExportFormat::Softdiff if std::fs::read_dir(out).is_ok_and(|mut files| files.next().is_some()) => {
+                "is not empty"
+            }
+            ExportFormat::ScoreSde if out.symlink_metadata().is_ok() => "exists already",
+            _ => return Ok(()),
+        };
+        if self.force {
+            return Ok(());
+        }
+        let failure = Failure::new(format!("{} {problem}", out.display()));
+        Err(failure.hint("choose another --out, or add --force to replace it"))
+    }
+
     /// Writes the weights under score_sde's names.
     fn score_sde(&self, out: &Path, json: bool, facts: &mut Value) -> Outcome {
         if self.precision == StoredPrecision::Bf16 {
             let failure = Failure::new("--format score-sde stores weights as f32 only");
             return Err(failure.hint("leave --precision out"));
         }
-        if out.symlink_metadata().is_ok() {
-            let failure = Failure::new(format!("{} exists already", out.display()));
-            return Err(failure.hint("choose another --out, or remove it first"));
+        if self.guide.is_some() || !self.set.is_empty() {
+            let failure = Failure::new("--format score-sde stores weights alone: --guide and --set have no effect");
+            return Err(failure.hint("leave them out"));
         }
         let model = self.checkpoint.open(&self.model, self.weights)?;
         let weights = model.score_sde_weights()?;

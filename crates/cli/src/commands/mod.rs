@@ -21,6 +21,7 @@ pub(crate) mod restore;
 mod sample;
 mod schedule;
 mod seeds;
+mod steps;
 mod studio;
 mod together;
 mod train;

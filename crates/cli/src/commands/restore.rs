@@ -11,6 +11,7 @@ use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
 use super::images;
 use super::seeds::Seeds;
+use super::steps::steps;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
@@ -82,7 +83,7 @@ pub struct Restore {
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
     /// Steps of the whole path, if not the recipe's or those of --quality; entered on the way, it takes its share.
-    #[arg(long)]
+    #[arg(long, value_parser = steps())]
     steps: Option<usize>,
     /// Change a key of the recipe's [sample], such as sample.churn_rate=2.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -126,8 +127,7 @@ impl Restore {
 
     /// The sampler of restorations, as the flags change it.
     fn section(&self, model: &Model) -> Result<SampleSection, Failure> {
-        let recipe = if self.free { model.recipe.clone() } else { model.recipe.restoring() };
-        let mut section = recipe.with_sets(&self.set)?.sample;
+        let mut section = model.recipe.restoring_with(self.free, &self.set)?;
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         Ok(section)

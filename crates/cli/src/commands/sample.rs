@@ -5,6 +5,7 @@ use super::device::DeviceFlag;
 use super::images::{self, LoadedImages};
 use super::part::Part;
 use super::seeds::Seeds;
+use super::steps::steps;
 use super::together::{OpenDevice, share};
 use crate::atomic_file::save;
 use crate::diagnostics::{Failure, Outcome};
@@ -76,7 +77,7 @@ pub struct Sample {
     #[arg(long, value_name = "NAME")]
     sampler: Option<String>,
     /// Its steps, if not the recipe's.
-    #[arg(long)]
+    #[arg(long, value_parser = steps())]
     steps: Option<usize>,
     /// What the last step does: denoised, stepped or at-path-start; if not the recipe's.
     #[arg(long)]
@@ -88,7 +89,7 @@ pub struct Sample {
     #[arg(long, value_name = "MODEL")]
     guide: Option<PathBuf>,
     /// How far to go from the guide's prediction towards the model's and beyond; 1 is without guidance; if not the recipe's.
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = guidance)]
     guidance: Option<f64>,
     /// Begin with images of this data set, corrupted, instead of with the prior: what is lost from there on?
     #[arg(long, value_name = "DATA")]
@@ -128,7 +129,7 @@ impl Sample {
         let mut model = self.checkpoint.open(&self.model, self.weights)?;
         let guidance = self.guidance.map(|factor| format!("sample.guidance={factor:?}"));
         let all: Vec<String> = self.set.iter().cloned().chain(guidance).collect();
-        let mut section = model.recipe.with_sets(&all)?.sample;
+        let mut section = model.recipe.sample_with(&all)?;
         let mut set: Vec<String> = self.set.iter().filter(|set| !is_of_guidance(set)).cloned().collect();
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
@@ -153,6 +154,7 @@ impl Sample {
             model = model.with_guide(Model::open(guide, None)?)?;
         }
         let mut model = model.guided(section.guidance)?.into_owned();
+        let run = model.run_identity();
         if let Some(data) = &self.begin_with {
             let pictures = beginnings(data, self.begin_at, model.path.shape())?;
             model.prior = Prior::data(&model.path, &pictures.pixels, self.begin_at)?;
@@ -170,6 +172,7 @@ impl Sample {
         let generation = model.generation(sampler.as_ref(), &sampling, batch);
         let made = Made {
             model: model.name.clone(),
+            run: Some(run),
             step: model.step,
             checkpoint: model.checkpoint.as_ref().map(ToString::to_string),
             weights: model.weights.to_string(),
@@ -250,6 +253,12 @@ impl ImageMaker for Making<'_> {
     fn made(&self) -> Made {
         Made { evaluations: self.generator.evaluations(), ..self.made.clone() }
     }
+}
+
+/// The factor of a guide, in the range of sample.guidance.
+fn guidance(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.0..=100.0).contains(factor));
+    factor.ok_or_else(|| "expected a number from 0 to 100".into())
 }
 
 /// Whether a change of the recipe sets the guidance, which is recorded in a field of its own.

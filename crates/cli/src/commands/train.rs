@@ -27,7 +27,8 @@ use softdiff::ranks::Launch;
 use softdiff::recipe::Recipe;
 use softdiff::run::{RunFolder, RunLock, StopRequest};
 use softdiff::train::{
-    CustomParts, Finished, PreparedRun, RunStore, SelectionCost, StepTime, Training, TrainingMemory, too_few_images,
+    CustomParts, Finished, PreparedRun, RunStore, SelectionCost, StepTime, Training, TrainingMemory,
+    guidance_without_guide, too_few_images,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -217,7 +218,8 @@ fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
     let parameters = memory.parameters;
     let bytes = memory.on(device.unwrap_or(&Device::Cpu));
     let selection = SelectionCost::of(&recipe)?;
-    let warning = too_few_images(images, &recipe.train);
+    let warnings = [too_few_images(images, &recipe.train), guidance_without_guide(&recipe.sample)];
+    let warnings: Vec<String> = warnings.into_iter().flatten().collect();
     let time = match device {
         Some(device) => Some(StepTime::measure(Arc::new(network.clone()), shape, &recipe.train, device)?),
         None => None,
@@ -229,7 +231,8 @@ fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
             "recipe": recipe.name, "images": images, "shape": shape, "path": recipe.path.kind(),
             "parameters": parameters, "memory": bytes, "steps": recipe.train.steps, "batch": recipe.train.batch,
             "selection": selection, "sides": sides, "attention": network.attention,
-            "step_seconds": time.map(|time| time.seconds), "seconds": seconds, "warning": warning,
+            "step_seconds": time.map(|time| time.seconds), "seconds": seconds,
+            "warning": (!warnings.is_empty()).then(|| warnings.join("; ")),
             "config": recipe.to_toml(),
         });
         println!("{facts}");
@@ -265,9 +268,7 @@ fn dry_run(mut recipe: Recipe, device: Option<&Device>, json: bool) -> Outcome {
     if let Some(selection) = selection {
         println!("selection   {selection}");
     }
-    if let Some(warning) = warning {
-        eprintln!("warning: {warning}");
-    }
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     println!("\n# resolved recipe\n{}", recipe.to_toml());
     Ok(())
 }

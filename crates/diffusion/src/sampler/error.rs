@@ -1,5 +1,6 @@
 //! What can go wrong while sampling.
 
+use super::run::MOST_STEPS;
 use crate::corruption::CorruptionError;
 use crate::linalg::LinalgError;
 use crate::objective::ObjectiveError;
@@ -13,6 +14,9 @@ pub enum SamplerError {
     /// No steps.
     #[error("sampling needs at least one step")]
     NoSteps,
+    /// More steps than anyone takes, whose times would not fit into memory.
+    #[error("sampling in {0} steps")]
+    TooManySteps(usize),
     /// Times that do not run from corrupted to clean.
     #[error("step {index} is to go from time {from} to {to}")]
     Times {
@@ -133,6 +137,7 @@ impl Hint for SamplerError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             SamplerError::NoSteps => "give a number such as 280".into(),
+            SamplerError::TooManySteps(_) => format!("give 1 to {MOST_STEPS}").into(),
             SamplerError::Times { .. } => "times must fall, from 1 to 0".into(),
             SamplerError::NotFinite { .. } => "the network may have diverged: try an earlier checkpoint".into(),
             SamplerError::NoNoise { .. } => "start from a time with noise, or add some to the path".into(),

@@ -46,7 +46,7 @@ pub use oracle::{GaussianPart, Oracle};
 pub use predictor_corrector::PredictorCorrector;
 pub use registry::{Options, SAMPLERS, SamplerEntry, by_name, names, needs_one_step, needs_scale};
 pub use reverse_diffusion::ReverseDiffusion;
-pub use run::{Ending, Sampling, SamplingState, StepPosition, run, sample, sample_watched};
+pub use run::{Ending, MOST_STEPS, Sampling, SamplingState, StepPosition, run, sample, sample_watched};
 pub use steps::{ReverseSteps, noise};
 pub use watched::Watched;
 

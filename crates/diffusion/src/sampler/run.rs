@@ -15,6 +15,17 @@ pub enum Ending {
     AtPathStart,
 }
 
+/// The most steps that are taken; more would not change a digit.
+pub const MOST_STEPS: usize = 1_000_000;
+
+fn check_steps(steps: usize) -> Result<()> {
+    match steps {
+        0 => Err(SamplerError::NoSteps),
+        1..=MOST_STEPS => Ok(()),
+        _ => Err(SamplerError::TooManySteps(steps)),
+    }
+}
+
 /// When to step, and how to end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
@@ -27,9 +38,7 @@ pub struct Sampling {
 impl Sampling {
     /// `steps` steps of equal size in t, `t_i = 1 - i/N`, the last one returning the clean prediction.
     pub fn uniform(steps: usize) -> Result<Self> {
-        if steps == 0 {
-            return Err(SamplerError::NoSteps);
-        }
+        check_steps(steps)?;
         let times = (0..=steps).map(|i| (steps - i) as f64 / steps as f64).collect();
         Ok(Sampling { times, ending: Ending::default() })
     }
@@ -37,6 +46,7 @@ impl Sampling {
     /// `steps` steps that end at each of `knots`, ascending to 1, and are of equal size between two of them (choice A21):
     /// no step passes over a corner of the path.
     pub fn through(steps: usize, knots: &[f64]) -> Result<Self> {
+        check_steps(steps)?;
         if steps < knots.len() || knots.is_empty() {
             let remedy = "give at least one for each part between two knots of the path, or sample.grid = uniform";
             let value = steps as f64;

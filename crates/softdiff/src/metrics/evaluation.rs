@@ -52,6 +52,9 @@ impl From<Memorisation> for Measured {
 pub struct Made {
     /// The model's name.
     pub model: String,
+    /// Which run it is of, by a hash of what the run was made from; none in files of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// Training steps behind it.
     pub step: u64,
     /// Which checkpoint of its run, in words; none for a model that has one only.

@@ -1,10 +1,11 @@
 //! Results that are stored with the run whose images they measure: `evaluations/*.json`.
 
 use super::evaluation::FORMAT;
-use super::{Evaluation, Made, compare};
+use super::{Evaluation, compare};
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::RunFolder;
 use crate::run::fs::read_up_to;
+use crate::train::known_by;
 use softdiff_engine::hash::ContentHash;
 use softdiff_engine::{Hint, atomic_file, regular_file};
 use std::borrow::Cow;
@@ -62,15 +63,26 @@ impl Evaluation {
         format!("{}.json", ContentHash::of(text.as_bytes()).hex())
     }
 
-    /// Refuses a folder that is not a run, and images that say another model made them.
-    pub fn check_run(run: &RunFolder, made: Option<&Made>) -> Result<(), StoreError> {
+    /// Refuses a folder that is not a run, and a model of another run: its name, and its [`Model::run_identity`] where it is
+    /// known.
+    ///
+    /// [`Model::run_identity`]: crate::Model::run_identity
+    pub fn check_run(run: &RunFolder, model: Option<(&str, Option<&str>)>) -> Result<(), StoreError> {
         if !run.config().is_file() {
             return Err(StoreError::NotARun { folder: run.root().into() });
         }
-        let name = Recipe::saved(&run.config(), &[])?.name;
-        match made.filter(|made| made.model != name) {
-            None => Ok(()),
-            Some(made) => Err(StoreError::AnotherModel { model: made.model.clone(), run: name }),
+        let recipe = Recipe::saved(&run.config(), &[])?;
+        let Some((model, identity)) = model else { return Ok(()) };
+        if model != recipe.name {
+            return Err(StoreError::AnotherModel { model: model.into(), run: recipe.name });
+        }
+        // A run that has only begun has no identity.
+        let of_run = || Some(known_by(&recipe, run.read_schedule().ok()?.as_ref(), &run.read_prior().ok()?));
+        match (identity, of_run()) {
+            (Some(found), Some(own)) if found != own => {
+                Err(StoreError::AnotherRun { name: recipe.name, run: run.root().into() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -105,6 +117,9 @@ pub enum StoreError {
     /// Images of another model.
     #[error("these images were made by {model:?}, and this run is {run:?}")]
     AnotherModel { model: String, run: String },
+    /// Images of a run by a recipe of the same name.
+    #[error("these images were made by another run of {name:?} than {}", run.display())]
+    AnotherRun { name: String, run: PathBuf },
     /// No space, or no permission.
     #[error("cannot write {}: {error}", file.display())]
     Unwritable { file: PathBuf, error: std::io::Error },
@@ -117,7 +132,9 @@ impl Hint for StoreError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             StoreError::NotARun { .. } => "give --run the folder that softdiff train wrote".into(),
-            StoreError::AnotherModel { .. } => "give --run the run that made them, or leave it out".into(),
+            StoreError::AnotherModel { .. } | StoreError::AnotherRun { .. } => {
+                "give --run the run that made them, or leave it out".into()
+            }
             StoreError::Unwritable { .. } => {
                 "check the folder, the free space and the limit on file sizes (ulimit -f)".into()
             }

@@ -4,21 +4,26 @@ use super::guide::{self, Guide};
 use super::{Model, ModelError, WEIGHTS};
 use crate::checkpoint::FileEntry;
 use crate::objective::Prediction;
-use crate::recipe::Recipe;
-use crate::run::fs::{Disk, read_up_to};
+use crate::sampler::SamplerError;
 use crate::spectrum::SPECTRUM_FILE;
 use serde::{Deserialize, Serialize};
 use softdiff_data::quote;
 use softdiff_engine::atomic_file;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// What is in an exported folder, and what it was made from.
 pub const MANIFEST: &str = "manifest.json";
-/// Longest manifest that is read.
-const LONGEST: u64 = 1 << 20;
-const SCHEMA: u32 = 1;
+/// Which file is what, for other programs; and the model's card, for people.
+pub(super) const DESCRIPTION: &str = "model.json";
+pub(super) const CARD: &str = "README.md";
+/// The version of its format.
+pub(super) const SCHEMA: u32 = 1;
+/// The levels of the path.
+pub(super) const SCHEDULE: &str = "schedule.json";
+/// What not every model has.
+const OPTIONAL: [&str; 4] = [SCHEDULE, SPECTRUM_FILE, guide::RECIPE, guide::PARAMS];
 
 /// The content of an exported model's `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,10 +47,14 @@ pub struct ModelManifest {
 }
 
 impl Model {
-    /// Writes the folder `to`, with weights of half the size if `half`; gives its manifest.
+    /// Writes the folder `to`, with weights of half the size if `half`; gives its manifest. A model that was there is replaced.
     pub fn export(&self, to: &Path, half: bool) -> Result<ModelManifest, ModelError> {
         if !self.is_described {
             return Err(ModelError::NotDescribed);
+        }
+        let guidance = self.recipe.sample.guidance;
+        if guidance != 1.0 && self.guide.is_none() {
+            return Err(SamplerError::NoGuide(guidance).into());
         }
         let fail = |file: &Path, problem: String| ModelError::Unwritable { file: file.into(), problem };
         std::fs::create_dir_all(to).map_err(|error| fail(to, error.to_string()))?;
@@ -67,10 +76,10 @@ impl Model {
             files.insert(name.to_owned(), entry);
             Ok(())
         };
-        put("config.toml", public(&self.recipe).to_toml().as_bytes())?;
+        put("config.toml", self.recipe.public().to_toml().as_bytes())?;
         put("prior.safetensors", &prior)?;
         if let Some(schedule) = &self.schedule {
-            put("schedule.json", schedule.to_json().as_bytes())?;
+            put(SCHEDULE, schedule.to_json().as_bytes())?;
         }
         if let Prediction::Wiener(wiener) = &self.prediction {
             let bytes = wiener.spectrum().to_bytes();
@@ -78,12 +87,12 @@ impl Model {
         }
         put(WEIGHTS, &weights_in(&self.params, WEIGHTS)?)?;
         if let Some(Guide { recipe, params, .. }) = &self.guide {
-            put(guide::RECIPE, public(recipe).to_toml().as_bytes())?;
+            put(guide::RECIPE, recipe.public().to_toml().as_bytes())?;
             put(guide::PARAMS, &weights_in(params, guide::PARAMS)?)?;
         }
         let precision = if half { "bf16" } else { "f32" };
-        put("model.json", self.description().as_bytes())?;
-        put("README.md", self.card(precision).as_bytes())?;
+        put(DESCRIPTION, self.description().as_bytes())?;
+        put(CARD, self.card(precision).as_bytes())?;
         let manifest = ModelManifest {
             schema: SCHEMA,
             name: self.name.clone(),
@@ -96,6 +105,15 @@ impl Model {
         };
         let Ok(text) = serde_json::to_string_pretty(&manifest) else { unreachable!("a manifest is always JSON") };
         write(MANIFEST, (text + "\n").as_bytes())?;
+        // What another model left here counts no more.
+        for name in OPTIONAL.into_iter().filter(|name| !manifest.files.contains_key(*name)) {
+            match std::fs::remove_file(to.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(fail(&to.join(name), error.to_string()));
+                }
+                _ => {}
+            }
+        }
         Ok(manifest)
     }
 
@@ -103,7 +121,7 @@ impl Model {
     fn description(&self) -> String {
         let mut description = serde_json::json!({
             "library": "softdiff", "name": self.name, "recipe": "config.toml", "weights": WEIGHTS,
-            "prior": "prior.safetensors", "schedule": self.schedule.as_ref().map(|_| "schedule.json"),
+            "prior": "prior.safetensors", "schedule": self.schedule.as_ref().map(|_| SCHEDULE),
             "spectrum": matches!(self.prediction, Prediction::Wiener(_)).then_some(SPECTRUM_FILE),
         });
         if self.guide.is_some() {
@@ -120,15 +138,14 @@ impl Model {
             true => "\nIts prior starts from corrupted training images: samples are not all its own.\n",
             false => "",
         };
-        let guide = match &self.guide {
-            Some(guide) => format!(
-                "\nIts samples are guided by a weaker model of {} weights (`guide.safetensors`, trained by `guide.toml`), with \
-                 `sample.guidance = {}`.\n",
-                guide.params.numel(),
-                recipe.sample.guidance
-            ),
-            None => String::new(),
-        };
+        let guide = self.guide.as_ref().map_or(String::new(), |guide| {
+            let how = match recipe.sample.guidance {
+                1.0 => "Its samples are not guided, but can be (`--guidance 1.5`),".to_owned(),
+                guidance => format!("Its samples are guided, with `sample.guidance = {guidance}`,"),
+            };
+            let size = guide.params.numel();
+            format!("\n{how} by a weaker model of {size} weights (`guide.safetensors`, trained by `guide.toml`).\n")
+        });
         format!(
             "---\nlibrary_name: softdiff\ntags:\n- diffusion\n- unconditional-image-generation\n---\n\n# {}\n\n\
              A soft diffusion model of images of {shape}: a {} path, {} weights ({}, {precision}) after {} training steps of \
@@ -144,40 +161,4 @@ impl Model {
     }
 }
 
-/// A recipe without the location of the data, which is private.
-fn public(recipe: &Recipe) -> Recipe {
-    let mut recipe = recipe.clone();
-    if let Some(name) = Path::new(&recipe.data.source).file_name() {
-        recipe.data.source = name.to_string_lossy().into_owned();
-    }
-    recipe
-}
-
 type Params32 = softdiff_engine::Params<f32>;
-
-/// The manifest of an exported folder, where there is one, after its files were checked against it.
-pub(super) fn checked_manifest(folder: &Path) -> Result<Option<ModelManifest>, ModelError> {
-    let path = folder.join(MANIFEST);
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let fail = |file: &Path, problem: String| ModelError::Weights { file: file.into(), problem };
-    let bytes = read_up_to(&Disk, &path, LONGEST).map_err(|error| fail(&path, error.to_string()))?;
-    let manifest: ModelManifest = serde_json::from_slice(&bytes).map_err(|error| fail(&path, error.to_string()))?;
-    if manifest.schema > SCHEMA {
-        return Err(fail(&path, format!("format {} is newer than this program knows", manifest.schema)));
-    }
-    for (name, entry) in &manifest.files {
-        // Names are plain: a manifest cannot point out of its folder.
-        if name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(fail(&path, format!("{name:?} is no file of this folder")));
-        }
-        let file = folder.join(name);
-        let bytes = read_up_to(&Disk, &file, entry.bytes).map_err(|error| fail(&file, error.to_string()))?;
-        // The card is for people, who may have added to it.
-        if name != "README.md" && blake3::hash(&bytes).to_hex().as_str() != entry.blake3 {
-            return Err(fail(&file, "its content is not what the manifest says".into()));
-        }
-    }
-    Ok(Some(manifest))
-}

@@ -66,16 +66,12 @@ impl Model {
     }
 }
 
-/// Reads the guide of an exported model, where it has one.
-pub(super) fn read(folder: &FilePath, shape: Shape) -> Result<Option<Guide>, ModelError> {
-    let file = folder.join(RECIPE);
-    if !file.is_file() {
-        return Ok(None);
-    }
-    let recipe = Recipe::saved(&file, &[])?;
+/// Reads the guide of an exported model that has one.
+pub(super) fn read(folder: &FilePath, shape: Shape) -> Result<Guide, ModelError> {
+    let recipe = Recipe::saved(&folder.join(RECIPE), &[])?;
     let network = recipe.network(shape)?;
     let params = read_weights(&folder.join(PARAMS), &network.graph(1)?.0)?;
-    Ok(Some(Guide { recipe, network: Arc::new(network), params }))
+    Ok(Guide { recipe, network: Arc::new(network), params })
 }
 
 fn graph(network: &dyn Network, shape: Shape) -> EngineResult<Graph> {

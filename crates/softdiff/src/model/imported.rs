@@ -26,7 +26,12 @@ impl Model {
         regular_file::refuse_link(file).map_err(|error| fail(error.to_string()))?;
         // A long file is mapped, so that of one that is no such file only the beginning is read.
         let bytes = SharedBytes::open(file).map_err(|error| fail(error.to_string()))?;
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| fail(error.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| {
+            match file.extension().is_some_and(|ending| ending == "safetensors") {
+                true => fail(error.to_string()),
+                false => ModelError::NotWeights(file.into()),
+            }
+        })?;
         let facts = header.metadata().clone().unwrap_or_default();
         let names = header.tensors();
         if foreign::is_diffusers(|name| names.contains_key(name)) {

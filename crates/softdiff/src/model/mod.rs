@@ -5,6 +5,7 @@ mod choice;
 mod denoise_steps;
 mod denoiser;
 mod export;
+mod exported;
 mod generate;
 mod generator;
 mod guide;

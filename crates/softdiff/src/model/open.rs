@@ -2,7 +2,8 @@
 
 use super::Condition;
 use super::choice::{self, CheckpointChoice, Chosen};
-use super::export::checked_manifest;
+use super::export::SCHEDULE;
+use super::exported::ExportedFolder;
 use super::guide::{self, Guide};
 use super::posthoc::post_hoc_average;
 use super::stored_size;
@@ -15,8 +16,8 @@ use crate::recipe::{BuildError, Recipe, RecipeError, Weights};
 use crate::run::{RunError, RunFolder};
 use crate::sampler::SamplerError;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::spectrum::SpectrumError;
-use crate::train::of_run;
+use crate::spectrum::{SPECTRUM_FILE, SpectrumError};
+use crate::train::{known_by, of_run};
 use softdiff_engine::{Graph, Hint, Params};
 use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
@@ -64,6 +65,9 @@ pub enum ModelError {
     /// Neither a run nor an exported model.
     #[error("{} is not a model: it has no config.toml", .0.display())]
     NoModel(PathBuf),
+    /// A file of another kind, such as an image.
+    #[error("{} is not a model: it is no file of weights (.safetensors)", .0.display())]
+    NotWeights(PathBuf),
     /// A file that is no imported model.
     #[error("{}: {problem}", file.display())]
     Imported {
@@ -106,6 +110,24 @@ pub enum ModelError {
     /// A choice of checkpoints where there is one only.
     #[error("{} is one model, without checkpoints to choose from", .0.display())]
     NoChoice(PathBuf),
+    /// An exported model without one of its files.
+    #[error("{}: this exported model lacks {file}", folder.display())]
+    Lacks {
+        /// The model.
+        folder: PathBuf,
+        /// What is not there.
+        file: String,
+    },
+    /// Other weights of a model that has one kind only.
+    #[error("{} has the weights {has} only, and {wanted} are asked for", place.display())]
+    OtherWeights {
+        /// The model.
+        place: PathBuf,
+        /// What it has.
+        has: Weights,
+        /// What was asked for.
+        wanted: Weights,
+    },
     /// Events that cannot be read.
     #[error("{0}")]
     Run(#[from] RunError),
@@ -206,7 +228,7 @@ impl Hint for ModelError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             ModelError::NoModel(..) => "give a run's folder, one of its checkpoints, or an exported model".into(),
-            ModelError::Imported { .. } => "give a run's folder, an exported model, or what softdiff import wrote".into(),
+            ModelError::Imported { .. } | ModelError::NotWeights(..) => "give a run's folder, an exported model, or what softdiff import wrote".into(),
             ModelError::NoNoiseLevels(..) => "import the checkpoint again (softdiff import)".into(),
             ModelError::ConditionedOnTime(..) => "use the run or the model folder that the weights were exported from".into(),
             ModelError::NewestDamaged { whole, .. } => {
@@ -216,6 +238,8 @@ impl Hint for ModelError {
             ModelError::NoBest(..) => "give --checkpoint last, or train with checkpoint.keep_best = 1 (the metric fid needs softdiff data fetch fid-inception)".into(),
             ModelError::NoSuchCheckpoint { there, .. } => format!("give best, last, or one of {there}").into(),
             ModelError::NoChoice(..) => "leave --checkpoint out, or give a run's folder".into(),
+            ModelError::Lacks { .. } => "copy the whole folder again, or export the model again".into(),
+            ModelError::OtherWeights { .. } => "leave --weights out, or give the run's folder".into(),
             ModelError::NoAverage { kept, .. } => format!("it has {}", kept.join(", ")).into(),
             ModelError::PostHoc { .. } => "keep more checkpoints (checkpoint.keep_every), or give another width".into(),
             ModelError::Weights { .. } => "export the model again".into(),
@@ -247,10 +271,12 @@ impl Model {
     pub fn open_at(place: &FilePath, weights: Option<Weights>, choice: CheckpointChoice) -> Result<Model, ModelError> {
         let asked = !matches!(choice, CheckpointChoice::Usual | CheckpointChoice::Last);
         if place.is_file() {
-            return if asked { Err(ModelError::NoChoice(place.into())) } else { Model::open_imported(place) };
+            let model = if asked { Err(ModelError::NoChoice(place.into())) } else { Model::open_imported(place) }?;
+            check_weights(place, model.weights, weights)?;
+            return Ok(model);
         }
         let (root, step) = find_run(place);
-        if asked && (step.is_some() || root.join(WEIGHTS).is_file()) {
+        if asked && (step.is_some() || ExportedFolder::is_at(&root)) {
             return Err(ModelError::NoChoice(place.into()));
         }
         let folder = RunFolder::new(&root);
@@ -258,23 +284,30 @@ impl Model {
             return Err(ModelError::NoModel(place.into()));
         }
         folder.refuse_links()?;
+        let exported = match step.is_none() && ExportedFolder::is_at(&root) {
+            true => Some(ExportedFolder::open(&root)?),
+            false => None,
+        };
+        let counts = |name: &str| exported.as_ref().is_none_or(|exported| exported.has(name));
         let recipe = Recipe::saved(&folder.config(), &[])?;
         let prior = folder.read_prior()?;
-        let schedule = folder.read_schedule()?;
-        let spectrum = folder.read_spectrum()?;
+        let schedule = if counts(SCHEDULE) { folder.read_schedule()? } else { None };
+        let spectrum = if counts(SPECTRUM_FILE) { folder.read_spectrum()? } else { None };
         let path = Arc::new(recipe.path(prior.shape, schedule.as_ref())?);
         let network = recipe.network(prior.shape)?;
         let graph = network.graph(1)?.0;
-        let mut weights = weights.unwrap_or(recipe.sample.weights);
-        let exported = root.join(WEIGHTS);
+        let wanted = weights;
+        let mut weights = wanted.unwrap_or(recipe.sample.weights);
         let mut guide = None;
-        let (params, step, checkpoint) = if step.is_none() && exported.is_file() {
-            let manifest = checked_manifest(&root)?;
-            if let Some(manifest) = &manifest {
-                weights = manifest.weights.parse().unwrap_or(weights);
+        let (params, step, checkpoint) = if let Some(exported) = &exported {
+            let manifest = exported.manifest.as_ref();
+            weights = manifest.and_then(|manifest| manifest.weights.parse().ok()).unwrap_or(recipe.sample.weights);
+            check_weights(place, weights, wanted)?;
+            if [guide::RECIPE, guide::PARAMS].iter().all(|name| exported.has(name)) {
+                guide = Some(guide::read(&root, prior.shape)?);
             }
-            guide = guide::read(&root, prior.shape)?;
-            (read_weights(&exported, &graph)?, manifest.map_or(recipe.train.steps, |manifest| manifest.step), None)
+            let step = manifest.map_or(recipe.train.steps, |manifest| manifest.step);
+            (read_weights(&root.join(WEIGHTS), &graph)?, step, None)
         } else {
             let (stored, chosen) = {
                 let (metric, retention) = (&recipe.checkpoint.metric, recipe.checkpoint.retention());
@@ -319,10 +352,23 @@ impl Model {
         })
     }
 
+    /// What its images say of the run that made them.
+    pub fn run_identity(&self) -> String {
+        known_by(&self.recipe, self.schedule.as_ref(), &self.prior)
+    }
+
     /// The step, and which checkpoint that is, in words.
     pub fn stage(&self) -> String {
         let chosen = self.checkpoint.as_ref().map_or(String::new(), |chosen| format!(", {chosen}"));
         format!("step {}{chosen}", self.step)
+    }
+}
+
+/// Refuses other weights than those that a model has.
+fn check_weights(place: &FilePath, has: Weights, wanted: Option<Weights>) -> Result<(), ModelError> {
+    match wanted.filter(|wanted| *wanted != has) {
+        Some(wanted) => Err(ModelError::OtherWeights { place: place.into(), has, wanted }),
+        None => Ok(()),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::document::Document;
 use super::reader::{Problems, Reader};
-use super::{BUILTIN, MAX_BYTES, Recipe, RecipeError};
+use super::{BUILTIN, MAX_BYTES, Recipe, RecipeError, SampleSection};
+use softdiff_data::quote::quote;
 use softdiff_engine::regular_file;
 use std::fs::File;
 use std::io::{self, Read};
@@ -47,6 +48,31 @@ impl Recipe {
     /// The same recipe with `sets` laid over it.
     pub fn with_sets(&self, sets: &[String]) -> Result<Recipe, RecipeError> {
         Recipe::parse(&self.to_toml(), &self.name, sets)
+    }
+
+    /// Its `[sample]` with `sets` laid over it. Keys of other sections are refused, for the model is as it was trained.
+    pub fn sample_with(&self, sets: &[String]) -> Result<SampleSection, RecipeError> {
+        let refuse = |message: String, hint: &str| Err(RecipeError::whole("--set", message, hint));
+        for key in sets.iter().map(|set| set.split('=').next().unwrap_or_default().trim()) {
+            if key != "sample" && !key.starts_with("sample.") {
+                let hint = "give a key of [sample], such as sample.steps=40 (softdiff recipe keys lists them)";
+                return refuse(format!("{} is no key of [sample]", quote(key)), hint);
+            }
+            if key == "sample.weights" {
+                let hint = "choose the weights where the model is opened: --weights";
+                return refuse("sample.weights has no effect here".into(), hint);
+            }
+        }
+        Ok(self.with_sets(sets)?.sample)
+    }
+
+    /// The same without the location of the data, which is private.
+    pub(crate) fn public(&self) -> Recipe {
+        let mut recipe = self.clone();
+        if let Some(name) = Path::new(&recipe.data.source).file_name() {
+            recipe.data.source = name.to_string_lossy().into_owned();
+        }
+        recipe
     }
 
     /// A built-in recipe where `name` is the name of one, else a file.

@@ -49,7 +49,7 @@ pub struct RecipeError {
 
 impl RecipeError {
     /// An error about the recipe as a whole.
-    pub(super) fn whole(origin: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn whole(origin: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let problem = RecipeProblem {
             location: origin.to_owned(),
             line: None,

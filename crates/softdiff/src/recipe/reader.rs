@@ -13,6 +13,8 @@ pub(super) enum Range {
     Positive,
     /// From 0 on.
     FromZero,
+    /// From 0 to 100.
+    Hundred,
     /// From 0 to 1.
     Unit,
     /// From 0 to below 1.
@@ -27,6 +29,7 @@ impl Range {
             && match self {
                 Range::Positive => value > 0.0,
                 Range::FromZero => value >= 0.0,
+                Range::Hundred => (0.0..=100.0).contains(&value),
                 Range::Unit => (0.0..=1.0).contains(&value),
                 Range::BelowOne => (0.0..1.0).contains(&value),
                 Range::Between => value > 0.0 && value < 1.0,
@@ -37,6 +40,7 @@ impl Range {
         match self {
             Range::Positive => "a number above 0",
             Range::FromZero => "a number from 0 on",
+            Range::Hundred => "a number from 0 to 100",
             Range::Unit => "a number from 0 to 1",
             Range::BelowOne => "a number from 0 to below 1",
             Range::Between => "a number above 0 and below 1",

@@ -20,6 +20,7 @@ fn result(sampler: &str, evaluations: usize, fid: f64, count: usize) -> Evaluati
     evaluation.made = Some(Made {
         checkpoint: None,
         model: "first".into(),
+        run: None,
         step: 100,
         weights: "ema-0.999".into(),
         sampler: sampler.into(),

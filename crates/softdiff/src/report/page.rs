@@ -68,7 +68,12 @@ pub fn page(
         let measured = quality.is_some();
         sampled = Scene { model, dataset: dataset.as_ref(), device, images, measured }.sections(progress)?;
     }
-    sections.push(summary(&records, model.as_ref(), dataset.as_ref(), missing, &sampled));
+    // An exported model has no events.
+    let step = match &model {
+        Some(model) if records.events.is_empty() => model.step,
+        _ => records.step(),
+    };
+    sections.push(summary(&records, step, model.as_ref(), dataset.as_ref(), missing, &sampled));
     sections.extend(sampled.grid);
     if let Some(model) = &model {
         if let Some(dataset) = &dataset {
@@ -86,7 +91,7 @@ pub fn page(
     sections.extend(records.kept.section());
     sections.push(records.reproduce());
     let recipe = &records.recipe;
-    let lead = format!("A {} diffusion, {} steps of training.", recipe.path.kind(), records.step());
+    let lead = format!("A {} diffusion, {} steps of training.", recipe.path.kind(), step);
     Ok(Page { title: format!("softdiff: {}", recipe.name), lead, sections })
 }
 
@@ -97,6 +102,7 @@ fn load(records: &Records) -> Result<Dataset, crate::data::DataError> {
 
 fn summary(
     records: &Records,
+    step: u64,
     model: Option<&Model>,
     dataset: Option<&Dataset>,
     missing: Option<String>,
@@ -113,10 +119,14 @@ fn summary(
     row("path", format!("{}, corruption: {kind}", recipe.path.kind()));
     if let Some(model) = model {
         row("network", format!("U-Net of {} weights", model.params.numel()));
+        if let Some(guide) = &model.guide {
+            let (size, factor) = (guide.params.numel(), recipe.sample.guidance);
+            row("guide of the samples", format!("U-Net of {size} weights, guidance {factor}"));
+        }
         row("weights shown", format!("{} after {} steps", model.weights, model.step));
     }
-    let seen = records.step() * recipe.train.batch as u64;
-    row("training", format!("{} of {} steps, {seen} images seen", records.step(), recipe.train.steps));
+    let seen = step * recipe.train.batch as u64;
+    row("training", format!("{step} of {} steps, {seen} images seen", recipe.train.steps));
     if let Some(time) = records.time() {
         row("time", time);
     }

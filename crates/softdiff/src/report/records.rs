@@ -94,7 +94,7 @@ impl Records {
         });
         let steps: Vec<_> = steps.collect();
         if steps.is_empty() {
-            let text = "Nothing is written down yet.".to_owned();
+            let text = "There are no records of the training here.".to_owned();
             return Section { title: "Training".into(), blocks: vec![PageBlock::Text(text)] };
         }
         let bins = steps.first().map_or(0, |step| step.2.len());

@@ -49,7 +49,11 @@ impl Scene<'_> {
         let section = &model.recipe.sample;
         let (own, sampling) = (section.build()?, section.sampling(&model.path)?);
         let precision = model.recipe.train.precision;
-        let guided = model.guided(section.guidance)?;
+        // A run has no guide.
+        let guided = match model.guide {
+            Some(_) => model.guided(section.guidance)?,
+            None => model.guided(1.0)?,
+        };
         let mut denoiser = guided.denoiser(self.device, BATCH, precision)?;
         let mut found = SampleSections::default();
         let seeds: Vec<u64> = (0..self.images as u64).collect();
@@ -60,12 +64,14 @@ impl Scene<'_> {
         }
         let shown = self.images.min(GRID);
         let size = model.path.shape().len();
+        let each = denoiser.evaluations() / self.images.max(1) as u64;
         let caption = format!(
-            "Uncurated: seeds 0 to {}, {} in {} steps, {}.",
+            "Uncurated: seeds 0 to {}, {} in {} steps ({each} evaluations of the network per image), {}.{}",
             shown.saturating_sub(1),
             section.sampler,
             section.steps,
-            model.weights
+            model.weights,
+            guidance(model)
         );
         let picture = tiles(&model.path, &images[..shown * size], crate::image::grid::square_columns(shown));
         let figure = PageBlock::Figure(Figure::picture("samples", caption, &picture));
@@ -163,15 +169,10 @@ impl Scene<'_> {
             let (mut points, mut errors) = (Vec::new(), Vec::new());
             for (done, &steps) in STEPS.iter().enumerate() {
                 let sampling = model.recipe.sample.sampling_in(steps)?;
-                let (mut asked, x1) = (0, model.starts(&seeds));
-                let count = |answer: &[f64]| {
-                    asked += answer.len();
-                    Ok(())
-                };
-                let mut counting = Watched { inner: denoiser, look: count };
-                let images = sample(&model.path, sampler, &mut counting, x1, &seeds, &sampling)?;
+                let before = denoiser.evaluations();
+                let images = sample(&model.path, sampler, denoiser, model.starts(&seeds), &seeds, &sampling)?;
                 let Measured { value, error, .. } = self.quality(&images)?;
-                points.push((asked as f64 / images.len() as f64, value));
+                points.push(((denoiser.evaluations() - before) as f64 / count as f64, value));
                 errors.push(error.unwrap_or(f64::NAN));
                 progress("comparing samplers", index * STEPS.len() + done + 1, names.len() * STEPS.len());
             }
@@ -235,6 +236,17 @@ impl Scene<'_> {
         let figure = Figure::picture("neighbours", caption, &tiles(&self.model.path, &to_unit(&rows), shown));
         found.others.push(Section { title: "Nearest neighbours".into(), blocks: vec![PageBlock::Figure(figure)] });
         Ok(())
+    }
+}
+
+/// How the samples are guided, or why they are not although the recipe says so.
+fn guidance(model: &Model) -> String {
+    match (model.recipe.sample.guidance, &model.guide) {
+        (1.0, _) => String::new(),
+        (factor, Some(guide)) => format!(" Guided by a model of {} weights, guidance {factor}.", guide.params.numel()),
+        (factor, None) => {
+            format!(" Not guided: the recipe has sample.guidance = {factor}, and there is no guide here.")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::corruption::Shape;
 use crate::image::Picture;
 use crate::model::{Model, batch_size};
-use crate::recipe::{Recipe, SampleSection};
+use crate::recipe::{Recipe, RecipeError, SampleSection};
 use crate::sampler::{Denoiser, SamplerError, Watched};
 use softdiff_engine::{Device, memory};
 use std::cell::RefCell;
@@ -32,6 +32,19 @@ impl Recipe {
         recipe.sample.sampler = "churn-rate".into();
         recipe.sample.churn_rate = RESTORING_CHURN;
         recipe
+    }
+
+    /// How images are restored by it, with `sets` laid over its `[sample]`: as [`Recipe::restoring`], or `freely` by the sampler
+    /// of its own. Guides do not act here.
+    pub fn restoring_with(&self, freely: bool, sets: &[String]) -> std::result::Result<SampleSection, RecipeError> {
+        let mut recipe = if freely { self.clone() } else { self.restoring() };
+        recipe.sample.guidance = 1.0;
+        let section = recipe.sample_with(sets)?;
+        if section.guidance != 1.0 {
+            let message = "sample.guidance has no effect: restored images are not guided";
+            return Err(RecipeError::whole("--set", message, "leave it out; softdiff sample takes it"));
+        }
+        Ok(section)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::data::Dataset;
 use crate::network::Network;
 use crate::path::Path;
 use crate::prior::Prior;
-use crate::recipe::TrainSection;
+use crate::recipe::{SampleSection, TrainSection};
 use softdiff_engine::Device;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,6 +107,14 @@ pub fn too_few_images(images: usize, train: &TrainSection) -> Option<String> {
     Some(format!(
         "{images} image{plural}, each shown {passes:.0} times: the network will reproduce them instead of making new ones; \
          give more images, or at most train.steps={steps} ({most} times each); softdiff eval --metrics memorisation measures it"
+    ))
+}
+
+/// A warning where a recipe asks for samples that its run cannot make alone.
+pub fn guidance_without_guide(sample: &SampleSection) -> Option<String> {
+    let factor = Some(sample.guidance).filter(|factor| *factor != 1.0)?;
+    Some(format!(
+        "sample.guidance is {factor}, and a run has no guide: softdiff sample will need --guide MODEL or --guidance 1"
     ))
 }
 

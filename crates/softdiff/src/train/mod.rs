@@ -28,12 +28,12 @@ mod training;
 mod watcher;
 
 pub use error::TrainError;
-pub use estimate::{StepTime, too_few_images};
+pub use estimate::{StepTime, guidance_without_guide, too_few_images};
 pub(crate) use from::{Cooldown, Unlike};
 pub use memory::TrainingMemory;
 pub use path_table::{PathTable, TABLE_LIMIT, TABLE_ROWS, TableError};
-pub(crate) use prepare::of_run;
 pub use prepare::{CustomParts, PrepareError, PrepareProgress, PreparedRun};
+pub(crate) use prepare::{known_by, of_run};
 pub use score::{HeldOutLoss, ScoreError, Scorer, SelectionCost};
 pub use spec::{Preview, RunSpec, RunStore, StartFrom};
 pub use step::{SoftStep, StepInputs, StepLoss, StepNoise, StepSpec};

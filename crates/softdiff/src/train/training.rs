@@ -6,7 +6,7 @@ use super::scored::{Scored, scorer};
 use super::together::{of_first, require_shares};
 use super::{
     CustomParts, PrepareError, PrepareProgress, PreparedRun, RunSpec, RunStore, TrainError, Trained, TrainingMemory,
-    Unwatched, Watcher, too_few_images, train,
+    Unwatched, Watcher, guidance_without_guide, too_few_images, train,
 };
 use crate::corruption::Shape;
 use crate::data::Dataset;
@@ -325,6 +325,9 @@ impl<'a> Training<'a> {
             Some(watcher) => *watcher,
             None => &mut unwatched,
         };
+        if let Some(warning) = guidance_without_guide(&recipe.sample) {
+            notes_to.note(&format!("warning: {warning}"));
+        }
         if let (Some(place), true) = (&recipe.train.from, store.is_none_or(|store| store.is_new()))
             && !FilePath::new(place).exists()
         {

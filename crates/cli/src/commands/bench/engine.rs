@@ -1,6 +1,7 @@
 //! `softdiff bench engine`: forward + backward + Adam of a U-Net on the CPU.
 
 use super::peer::Peer;
+use crate::commands::steps::steps;
 use crate::diagnostics::{Failure, Outcome};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ pub struct Engine {
     #[arg(long)]
     threads: Option<usize>,
     /// Timed steps; the median counts.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = steps())]
     steps: usize,
     /// Run the same network in this peer too, taking turns.
     #[arg(long, value_enum)]

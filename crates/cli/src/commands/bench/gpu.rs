@@ -2,6 +2,7 @@
 
 use super::rival::{Floor, RivalFlags, TimedTask, table};
 use crate::commands::device::DeviceFlag;
+use crate::commands::steps::steps;
 use crate::diagnostics::{Failure, Outcome};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -27,7 +28,7 @@ pub struct GpuFlags {
     #[arg(long, default_value = "bf16", value_parser = PossibleValuesParser::new(["bf16", "tf32", "f32"]).map(|name| precision(&name)))]
     pub precision: Precision,
     /// Timed runs.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = steps())]
     steps: usize,
     #[command(flatten)]
     device: DeviceFlag,

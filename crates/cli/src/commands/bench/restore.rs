@@ -7,6 +7,7 @@ use crate::atomic_file::save;
 use crate::commands::device::DeviceFlag;
 use crate::commands::images;
 use crate::commands::restore::pictures_in;
+use crate::commands::steps::steps;
 use crate::diagnostics::{Failure, Outcome};
 use crate::progress::Progress;
 use clap::Args;
@@ -51,7 +52,7 @@ pub struct BenchRestore {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     tasks: Vec<String>,
     /// Evaluations of the network for a restored image, and steps of a sample.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = steps())]
     steps: usize,
     /// Leave out the row of one sample.
     #[arg(long)]

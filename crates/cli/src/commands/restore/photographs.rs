@@ -63,8 +63,8 @@ impl<'a> Photographs<'a> {
         }
         let steps = restore.quality.unwrap_or_default().steps();
         let by_set = restore.set.iter().any(|set| set.trim_start().starts_with("sample.steps"));
-        let of_recipe = model.recipe.with_sets(&restore.set)?.sample.steps;
-        let steps = restore.steps.unwrap_or(if by_set { of_recipe } else { steps });
+        let of_section = restore.section(model)?.steps;
+        let steps = restore.steps.unwrap_or(if by_set { of_section } else { steps });
         Ok(Photographs { restore, model, seeds, steps })
     }
 

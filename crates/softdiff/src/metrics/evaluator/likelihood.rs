@@ -45,6 +45,13 @@ impl Evaluator<'_> {
         let measured = Measured::new(mean).error((variance / count).sqrt()).detail("evaluations", evaluations.round());
         let mut evaluation = Evaluation::new(protocol, self.device.to_string());
         evaluation.results.insert("bits_per_dimension".into(), measured);
+        let guidance = model.recipe.sample.guidance;
+        if guidance != 1.0 {
+            evaluation.warnings.push(format!(
+                "samples of {} are guided (sample.guidance = {guidance}): this is the likelihood of the model without its guide",
+                model.name
+            ));
+        }
         let noise = model.path.sigma(0.0);
         if noise > 0.0 {
             evaluation.warnings.push(format!(

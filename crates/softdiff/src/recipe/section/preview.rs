@@ -6,13 +6,14 @@ use crate::objective::Objective;
 use crate::recipe::keys::{Size, WholeOrOff, section};
 use crate::recipe::reader::Reader;
 use crate::recipe::writer::TomlWriter;
+use crate::sampler::MOST_STEPS;
 
 section! {
     /// `[preview]`.
     pub struct PreviewSection in "preview" (sampler: String) {
         every: Option<u64> = None, WholeOrOff(1..=UNLIMITED), "steps between two";
         images: usize = 64, Size(1..=65_536), "how many";
-        steps: usize = 50, Size(1..=1_000_000), "steps of the sampler; of a one-step network as in [sample]";
+        steps: usize = 50, Size(1..=MOST_STEPS as u64), "steps of the sampler; of a one-step network as in [sample]";
         sampler: String = sampler, SamplerKey, "its name; by default as in [sample]";
     }
 }

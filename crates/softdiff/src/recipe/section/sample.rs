@@ -8,7 +8,7 @@ use crate::path::Path;
 use crate::recipe::keys::{Flag, Number, RecipeKey, Size, Word, section};
 use crate::recipe::reader::{Range, Reader, either};
 use crate::recipe::writer::TomlWriter;
-use crate::sampler::{self, Ending, Options, Sampler, SamplerError, Sampling};
+use crate::sampler::{self, Ending, MOST_STEPS, Options, Sampler, SamplerError, Sampling};
 
 const ENDINGS: [(&str, Ending); 3] =
     [("denoised", Ending::Denoised), ("stepped", Ending::Stepped), ("at-path-start", Ending::AtPathStart)];
@@ -72,10 +72,10 @@ section! {
     /// `[sample]`.
     pub struct SampleSection in "sample" (sampler: &str, weights: Weights) {
         sampler: String = sampler.to_owned(), SamplerKey, "its name; by default \"ihdm\" for objective.kind one-step, else \"momentum\"";
-        steps: usize = 280, Size(1..=1_000_000), "steps, of equal size in time; of a one-step network 1 / objective.step";
+        steps: usize = 280, Size(1..=MOST_STEPS as u64), "steps, of equal size in time; of a one-step network 1 / objective.step";
         warp: f64 = 1.0, Number(Range::Positive), "above 1, shorter steps near the clean end: times to this power", unless_default;
         grid: Grid = Grid::Uniform, Word(&GRIDS), "\"knots\": steps that end at every knot of the path, of equal size in between; at least as many as there are", unless_default;
-        guidance: f64 = 1.0, Number(Range::FromZero), "above 1, autoguidance: this factor of the difference to a weaker model's prediction (--guide) is taken", unless_default;
+        guidance: f64 = 1.0, Number(Range::Hundred), "above 1, autoguidance: this factor of the difference to a weaker model's prediction (--guide) is taken", unless_default;
         ending: Ending = Ending::Denoised, Word(&ENDINGS), "what the last step does";
         quantise: Quantise = Quantise::Round, Word(&QUANTISE), "how samples become bytes; score_sde truncates", unless_default;
         weights: Weights = weights, WeightsKey, "the weights to sample with; by default the first of train.ema";

@@ -15,6 +15,7 @@ use crate::run::{RunError, RunFolder};
 use crate::schedule::Schedule;
 use crate::spectrum::Spectrum;
 use serde::{Deserialize, Serialize};
+use softdiff_engine::hash::ContentHash;
 use std::io::ErrorKind;
 use std::path::Path as FilePath;
 
@@ -61,6 +62,17 @@ pub(crate) fn of_run(
     let spectrum = spectrum.map(|spectrum| spectrum.to_bytes().expect("a spectrum in memory can always be written"));
     let identity = Identity::of((lasting(recipe) + custom).as_bytes(), knots.as_bytes());
     identity.with_measurements(&prior, spectrum.as_deref())
+}
+
+/// What images say of the run that made them: the same for its checkpoints and for models that were exported from it, which may
+/// be sampled in another way and do not say where the data were.
+pub(crate) fn known_by(recipe: &Recipe, schedule: Option<&Schedule>, prior: &Prior) -> String {
+    let text = lasting(&recipe.public());
+    // [sample] is the last section.
+    let trained = text.split("\n[sample]\n").next().unwrap_or_default();
+    let knots = schedule.map_or(String::new(), Schedule::to_json);
+    let prior = prior.to_bytes().expect("a prior in memory can always be written");
+    ContentHash::of_parts([trained.as_bytes(), knots.as_bytes(), &prior].map(ContentHash::of)).hex()
 }
 
 /// Removes what an interrupted preparation with another recipe has left: it would be taken for this one's.

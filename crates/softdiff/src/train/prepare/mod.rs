@@ -18,7 +18,7 @@ use crate::recipe::{PriorSection, Recipe, TimeCondition};
 use crate::sampler::{SamplerError, by_name};
 use crate::schedule::Schedule;
 pub(in crate::train) use identity::adopt_shares;
-pub(crate) use identity::of_run;
+pub(crate) use identity::{known_by, of_run};
 use measurements::DataMeasurements;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
