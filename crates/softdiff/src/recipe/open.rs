@@ -66,11 +66,13 @@ impl Recipe {
         Ok(self.with_sets(sets)?.sample)
     }
 
-    /// The same without the location of the data, which is private.
+    /// The same without the locations of the data and of the weights it began with, which are private.
     pub(crate) fn public(&self) -> Recipe {
         let mut recipe = self.clone();
-        if let Some(name) = Path::new(&recipe.data.source).file_name() {
-            recipe.data.source = name.to_string_lossy().into_owned();
+        for place in std::iter::once(&mut recipe.data.source).chain(&mut recipe.train.from) {
+            if let Some(name) = Path::new(place).file_name() {
+                *place = name.to_string_lossy().into_owned();
+            }
         }
         recipe
     }
