@@ -148,3 +148,15 @@ fn the_likelihood_of_a_guided_model_is_said_to_be_without_its_guide() {
     let found = Evaluator::new(&Device::Cpu).likelihood(&model, &images, &options).unwrap();
     assert!(found.warnings.iter().any(|warning| warning.contains("without its guide")), "{:?}", found.warnings);
 }
+
+#[test]
+fn the_models_of_the_repository_are_whole_and_as_large_as_the_pages_say() {
+    for (name, guidance, most) in [("cifar10", 1.5, 45), ("cifar10-small", 1.5, 20), ("photos", 1.0, 20)] {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models").join(name);
+        let model = Model::open(&folder, None).unwrap();
+        assert_eq!((model.name.as_str(), model.recipe.sample.guidance), (name, guidance));
+        assert_eq!(model.guide.is_some(), guidance != 1.0);
+        let bytes: u64 = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        assert!(bytes <= most * 1_000_000, "{name}: {bytes}");
+    }
+}
