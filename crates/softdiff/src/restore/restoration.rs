@@ -279,10 +279,21 @@ impl<'a> Restoration<'a> {
         let mut denoiser = Watched { inner: denoiser, look: |_: &[f64]| self.go_on() };
         let denoiser = &mut denoiser;
         let guess_steps = self.guess_evaluations(&observed);
+        // A restoration without looking at the observation again may change what was seen.
+        let with_known = |mut images: Vec<f64>, known: &[f64]| {
+            if self.conditioned {
+                observation.set_known(&mut images, known);
+            }
+            images
+        };
         let guess = match self.guesses() {
             true => {
                 let guess = PlugAndPlay { path: &observed.path, spread: &spread, steps: self.guess_steps };
-                Some(guess.run(denoiser, observation, &mut |guess| watch(RestoreEvent::Guess(guess)))?)
+                let mut shown = |guess: &[f64]| {
+                    watch(RestoreEvent::Guess(&with_known(guess.to_vec(), observation.values())));
+                };
+                let guess = guess.run(denoiser, observation, &mut shown)?;
+                Some(with_known(guess, observation.values()))
             }
             false => None,
         };
@@ -302,6 +313,8 @@ impl<'a> Restoration<'a> {
         let mut progress = |done, total| watch(RestoreEvent::Work { done, total });
         let PosteriorSamples { samples, mean, std } =
             posterior.run(denoiser, observation, &self.all_seeds(), &mut progress)?;
+        let [samples, mean] = [samples, mean].map(|images| with_known(images, observation.values()));
+        let std = with_known(std, &vec![0.0; observation.values().len()]);
         let steps = posterior.sampling()?.times.len() - 1;
         let (mean, guess_steps) = match guess {
             Some(guess) => (guess, Some(guess_steps)),
