@@ -111,6 +111,25 @@ fn a_folder_is_restored_whole_and_one_bad_image_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_clean_picture_with_a_hole_is_filled_in_without_a_warning() {
+    let scratch = Scratch::new("photo-hole");
+    photograph(&scratch.path("photo.png"), 40, 30);
+    let mask: Vec<u8> = (0..40 * 30).map(|i| if (10..20).contains(&(i % 40)) { 255 } else { 0 }).collect();
+    std::fs::write(scratch.path("mask.png"), png::encode(40, 30, 1, &mask)).unwrap();
+    let facts = restored(&scratch, &["photo.png", "--mask", "mask.png"]);
+    let image = &facts["images"][0];
+    assert!(image["warning"].is_null() && image["misfit"].as_f64().unwrap() < 1.0, "{facts}");
+    let (before, after) = (read(scratch.path("photo.png")), read(scratch.path("photo-restored.png")));
+    assert!((0..mask.len()).all(|i| mask[i] == 255 || before.pixels[i] == after.pixels[i]));
+    // Less noise than there is: what to try is what the task has.
+    let noisy: Vec<u8> = before.pixels.iter().enumerate().map(|(i, p)| p ^ (i * 37 % 64) as u8).collect();
+    std::fs::write(scratch.path("noisy.png"), png::encode(40, 30, 1, &noisy)).unwrap();
+    let facts = restored(&scratch, &["noisy.png", "--mask", "mask.png", "--noise", "0.005"]);
+    let warning = facts["images"][0]["warning"].as_str().unwrap();
+    assert!(warning.contains("--noise") && !warning.contains("--boundary"), "{warning}");
+}
+
+#[test]
 fn nothing_is_replaced_without_force() {
     let scratch = Scratch::new("photo-force");
     photograph(&scratch.path("photo.png"), 20, 20);

@@ -367,9 +367,19 @@ impl Restored {
              do not trust it",
             self.misfit
         );
-        let remedy = match self.conditioned {
-            false => "leave --free out, so that the image is taken into account at every step",
-            true => "the image was degraded in another way; try another --boundary, --level, --noise or --corruption",
+        let remedy = match (self.conditioned, self.observed.task) {
+            (false, _) => "leave --free out, so that the image is taken into account at every step",
+            (true, "deblur") if self.observed.level.is_none() => {
+                "the image was degraded in another way; try another --kernel, --boundary or --noise"
+            }
+            (true, "deblur") => {
+                "the image was degraded in another way; try another --boundary, --level, --noise or --corruption"
+            }
+            (true, "undo a map") => "the image was degraded in another way; try another --map or --noise",
+            (true, "super-resolve") => "the image was made smaller in another way; try another --shrunk-by or --noise",
+            (true, "the path's corruption") => "the image was degraded in another way; try another --time or --noise",
+            (true, "inpaint") => "the known pixels have another --noise; without it they stay as they are",
+            (true, _) => "the image has another noise; try another --noise",
         };
         (self.misfit > POOR_FIT).then_some((problem, remedy))
     }
