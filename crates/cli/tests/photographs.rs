@@ -15,9 +15,11 @@ static SHARED: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("photographs"))
 /// A denoiser of grey images of 16x16.
 static MODEL: LazyLock<String> = LazyLock::new(|| support::photograph_model(&SHARED));
 
-/// Runs `softdiff restore` in a folder, with the model by the variable, in two steps.
+/// Runs `softdiff restore` in a folder, with the model by the variable, in two steps where the task has steps.
 fn restore(folder: &Scratch, arguments: &[&str]) -> Output {
-    let mut command = command(&[&["restore", "--device", "cpu", "--steps", "2"], arguments].concat());
+    let has_steps = !arguments.iter().any(|word| ["denoise", "jpeg"].contains(word));
+    let steps: &[&str] = if has_steps { &["--steps", "2"] } else { &[] };
+    let mut command = command(&[&["restore", "--device", "cpu"], steps, arguments].concat());
     command.current_dir(folder.path("")).env("SOFTDIFF_PHOTO_MODEL", &*MODEL).output().unwrap()
 }
 
@@ -127,6 +129,30 @@ fn a_clean_picture_with_a_hole_is_filled_in_without_a_warning() {
     let facts = restored(&scratch, &["noisy.png", "--mask", "mask.png", "--noise", "0.005"]);
     let warning = facts["images"][0]["warning"].as_str().unwrap();
     assert!(warning.contains("--noise") && !warning.contains("--boundary"), "{warning}");
+}
+
+#[test]
+fn a_flag_that_would_change_nothing_is_refused_and_seeds_are_seeds_of_samples() {
+    let scratch = Scratch::new("photo-flags");
+    photograph(&scratch.path("photo.png"), 24, 20);
+    for (flags, flag) in [
+        (vec!["--sampler", "heun"], "--sampler"),
+        (vec!["--set", "sample.churn_rate=2"], "--set"),
+        (vec!["--batch", "4"], "--batch"),
+        (vec!["--task", "denoise", "--quality", "best"], "--quality"),
+        (vec!["--task", "denoise", "--steps", "4"], "--steps"),
+        (vec!["--task", "denoise", "--sampler", "heun"], "--sampler"),
+    ] {
+        let failed = restore(&scratch, &[&["photo.png"], &flags[..]].concat());
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(said.contains(&format!("{flag} has no effect")) && said.contains("hint: leave it out"), "{said}");
+    }
+    let none = restore(&scratch, &["photo.png", "--batch", "0"]);
+    assert_eq!(none.status.code(), Some(2), "{}", text(&none.stderr));
+    let facts = restored(&scratch, &["photo.png", "--level", "1", "--seeds", "5..7", "--sampler", "heun"]);
+    assert_eq!(facts["images"][0]["samples"], 2);
+    ["5", "6"].map(|seed| read(scratch.path(&format!("photo-restored-sample-00{seed}.png"))));
 }
 
 #[test]

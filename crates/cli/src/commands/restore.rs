@@ -21,6 +21,7 @@ use softdiff::corruption::Shape;
 use softdiff::model::Model;
 use softdiff::recipe::{SampleSection, Weights};
 use softdiff::restore::{self, Restoration, RestoreEvent};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -72,7 +73,8 @@ pub struct Restore {
     /// How much work a photograph is worth [default: default].
     #[arg(long, value_enum)]
     quality: Option<Quality>,
-    /// Which samples: 7, 0..8, 10..=19, or a list of these [default: 0..8; of photographs as many as their --quality has].
+    /// Which samples: 7, 0..8, 10..=19, or a list of these [default: 0..8; of photographs none,
+    /// with --samples or --spread 0..4]. Those of photographs are written, unless --spread alone asks for them.
     #[arg(long)]
     seeds: Option<Seeds>,
     /// Go back along the path without looking at the image again; what was seen may then change.
@@ -94,7 +96,7 @@ pub struct Restore {
     weights: Option<Weights>,
     /// Samples at a time.
     #[arg(long)]
-    batch: Option<usize>,
+    batch: Option<NonZeroUsize>,
     /// The folder to write to [default: restored]; for photographs a folder or a .png file [default: NAME-restored.png].
     #[arg(long, value_name = "FILE|FOLDER")]
     out: Option<PathBuf>,
@@ -176,7 +178,7 @@ impl Restore {
             .sampling(section)
             .seeds(seeds.iter().copied())
             .unconditioned(self.free)
-            .batch(self.batch);
+            .batch(self.batch.map(NonZeroUsize::get));
         let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
         let truth = match &self.truth {
             Some(file) => Some(restore::fitted(&images::one(file, 0)?, observed.path.shape())?),

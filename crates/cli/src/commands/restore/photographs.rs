@@ -50,13 +50,18 @@ pub struct Photographs<'a> {
     restore: &'a Restore,
     model: &'a Model,
     seeds: Vec<u64>,
+    /// Whether each sample is written.
+    samples: bool,
     steps: usize,
 }
 
 impl<'a> Photographs<'a> {
     pub fn new(restore: &'a Restore, model: &'a Model) -> Result<Photographs<'a>, Failure> {
-        let samples = if restore.samples || restore.spread { SAMPLES } else { 0 };
-        let seeds = restore.seeds.as_ref().map_or_else(|| (0..samples).collect(), |seeds| seeds.0.clone());
+        // Seeds are given for samples; without a look at the image the best guess is the mean of samples.
+        let samples = restore.samples || restore.seeds.is_some() && !restore.spread;
+        let drawn = if samples || restore.spread || restore.free { SAMPLES } else { 0 };
+        let seeds = restore.seeds.as_ref().map_or_else(|| (0..drawn).collect(), |seeds| seeds.0.clone());
+        check_flags(restore, !seeds.is_empty())?;
         if restore.spread && seeds.len() < 2 {
             let failure = Failure::new("one sample has no spread");
             return Err(failure.hint("give several, such as --seeds 0..4"));
@@ -65,7 +70,7 @@ impl<'a> Photographs<'a> {
         let by_set = restore.set.iter().any(|set| set.trim_start().starts_with("sample.steps"));
         let of_recipe = model.recipe.with_sets(&restore.set)?.sample.steps;
         let steps = restore.steps.unwrap_or(if by_set { of_recipe } else { steps });
-        Ok(Photographs { restore, model, seeds, steps })
+        Ok(Photographs { restore, model, seeds, samples, steps })
     }
 
     /// All of them; one that fails is reported, and the others go on.
@@ -117,7 +122,7 @@ impl<'a> Photographs<'a> {
         let mut names = vec![files.restored.clone(), files.with("preview")];
         names.extend(self.restore.spread.then(|| files.with("spread")));
         names.extend(self.restore.compare.then(|| files.with("compare")));
-        let samples = self.seeds.iter().filter(|_| self.restore.samples);
+        let samples = self.seeds.iter().filter(|_| self.samples);
         names.extend(samples.map(|seed| files.with(&format!("sample-{seed:03}"))));
         names
     }
@@ -137,7 +142,6 @@ impl<'a> Photographs<'a> {
             .seeds(self.seeds.iter().copied())
             .guess_steps(self.steps)
             .unconditioned(restore.free)
-            .batch(restore.batch)
             .device(device);
         let observed = if restore.degrade { restoration.degrade(picture)? } else { restoration.observe(picture)? };
         let truth = match &restore.truth {
@@ -193,7 +197,7 @@ impl<'a> Photographs<'a> {
             let both = [shown(seen.observation.values()).pixels, after.pixels].concat();
             write(files.with("compare"), grid::compose(width, height, wanted, &both, 2, 1).to_png())?;
         }
-        if restore.samples {
+        if self.samples {
             let samples = restored.samples.chunks_exact(width * height * channels);
             for (sample, seed) in samples.zip(&self.seeds) {
                 write(files.with(&format!("sample-{seed:03}")), file.to_png(&shown(sample)))?;
@@ -219,6 +223,26 @@ impl<'a> Photographs<'a> {
             "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": written,
         }))
     }
+}
+
+/// Refuses flags that would change nothing; `draws`: there are samples.
+fn check_flags(restore: &Restore, draws: bool) -> Outcome {
+    let of_samples = "leave it out, or add --samples: no samples are drawn, and it is theirs";
+    let of_steps = "leave it out: removing noise takes one evaluation of the network";
+    let one_evaluation = restore.task.is_noise() && !draws;
+    let of_steps_only = |set: &String| set.trim_start().starts_with("sample.steps");
+    for (flag, refused, hint) in [
+        ("--sampler", restore.sampler.is_some() && !draws, of_samples),
+        ("--set", !restore.set.iter().all(of_steps_only) && !draws, of_samples),
+        ("--quality", restore.quality.is_some() && one_evaluation, of_steps),
+        ("--steps", restore.steps.is_some() && one_evaluation, of_steps),
+        ("--batch", restore.batch.is_some(), "leave it out: photographs are computed in tiles, one sample at a time"),
+    ] {
+        if refused {
+            return Err(Failure::new(format!("{flag} has no effect on this photograph")).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// What a photograph looks like so far, in a file that is removed at the end.

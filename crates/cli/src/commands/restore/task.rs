@@ -125,6 +125,11 @@ impl From<BoundaryName> for Boundary {
 }
 
 impl TaskFlags {
+    /// Whether nothing but noise is to be removed, as the flags say.
+    pub fn is_noise(&self) -> bool {
+        matches!(self.task, Some(TaskName::Denoise | TaskName::Jpeg))
+    }
+
     /// What to undo in an image of the shape `found`.
     ///
     /// `quantization` is that of a JPEG file.
