@@ -167,6 +167,11 @@ fn nothing_is_replaced_without_force() {
     assert_eq!(bytes(scratch.path("photo-restored.png")), b"precious");
     restored(&scratch, &["photo.png", "--level", "1", "--force"]);
     read(scratch.path("photo-restored.png"));
+    // What is left of a run that was killed is no reason to refuse; an image to be restored is.
+    std::fs::write(scratch.path("new-preview.png"), "left").unwrap();
+    restored(&scratch, &["photo.png", "--level", "1", "--out", "new.png"]);
+    let refused = restore(&scratch, &["new-preview.png", "--level", "1", "--out", "new.png", "--force"]);
+    assert!(text(&refused.stderr).contains("a preview would be written to new-preview.png"));
 }
 
 #[test]

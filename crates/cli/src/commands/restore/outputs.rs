@@ -52,6 +52,23 @@ impl PhotographFiles {
         self.restored.with_file_name(format!("{stem}-{what}.png"))
     }
 
+    /// What it looks like while it is computed.
+    pub fn preview(&self) -> PathBuf {
+        self.with("preview")
+    }
+
+    /// Refuses previews that would replace an image to be restored. Other files of their names are those of a run that was killed.
+    pub fn check_previews(all: &[Self]) -> Outcome {
+        let images: HashSet<&Path> = all.iter().map(|files| files.image.as_path()).collect();
+        match all.iter().map(Self::preview).find(|preview| images.contains(preview.as_path())) {
+            Some(preview) => {
+                let failure = Failure::new(format!("a preview would be written to {}", preview.display()));
+                Err(failure.hint("choose another --out"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Refuses files that are there already, unless they are to be replaced, and those that would replace each other.
     pub fn check(files: &[PathBuf], force: bool) -> Outcome {
         let mut seen = HashSet::new();

@@ -83,6 +83,7 @@ impl<'a> Photographs<'a> {
         }
         let files: Vec<PathBuf> = all.iter().flat_map(|files| self.names(files)).collect();
         PhotographFiles::check(&files, self.restore.force)?;
+        PhotographFiles::check_previews(&all)?;
         let device = self.restore.device.open()?;
         let (mut reports, mut failed) = (Vec::new(), 0);
         for (number, files) in all.iter().enumerate() {
@@ -119,7 +120,7 @@ impl<'a> Photographs<'a> {
 
     /// The files that a photograph gives.
     fn names(&self, files: &PhotographFiles) -> Vec<PathBuf> {
-        let mut names = vec![files.restored.clone(), files.with("preview")];
+        let mut names = vec![files.restored.clone()];
         names.extend(self.restore.spread.then(|| files.with("spread")));
         names.extend(self.restore.compare.then(|| files.with("compare")));
         let samples = self.seeds.iter().filter(|_| self.samples);
@@ -172,7 +173,7 @@ impl<'a> Photographs<'a> {
         let wanted = if observed.task == "colourise" { channels } else { found.channels.min(channels) };
         let shown =
             |values: &[f64]| Picture { width, height, channels, pixels: from_unit(values) }.with_channels(wanted);
-        let mut preview = Preview::new(files.with("preview"));
+        let mut preview = Preview::new(files.preview());
         let restored = restoration.restore(observed, &mut |event| match event {
             RestoreEvent::Work { done, total } => progress.update(done, total),
             RestoreEvent::Guess(guess) => preview.update(|| shown(guess).to_png()),
