@@ -25,6 +25,12 @@ pub fn table(scores: &RestorationScores) -> String {
     [line("as seen", &scores.seen), line("mean", &scores.mean), sample].concat()
 }
 
+/// What [`files`] writes.
+pub fn names(seeds: &[u64]) -> Vec<String> {
+    let fixed = ["seen.png", "mean.png", "spread.png", "sheet.png"].map(str::to_owned);
+    fixed.into_iter().chain(seeds.iter().map(|seed| format!("sample-{seed:03}.png"))).collect()
+}
+
 /// Writes all images into a folder; gives their names.
 pub fn files(out: &Path, restored: &Restored, truth: Option<&[f64]>, seeds: &[u64]) -> Result<Vec<String>, Failure> {
     std::fs::create_dir_all(out).map_err(|error| {
