@@ -181,6 +181,7 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
     photograph(&scratch.path("mask.png"), 10, 20);
     std::fs::create_dir(scratch.path("other")).unwrap();
     photograph(&scratch.path("other/photo.png"), 20, 20);
+    std::fs::create_dir(scratch.path("folder.png")).unwrap();
     std::fs::write(scratch.path("text.txt"), "no image").unwrap();
     for (flags, problem, hint) in [
         (vec!["photo.png", "--mask", "mask.png"], "mask.png has 10x20 pixels, the image 20x20", "give a mask of 20x20"),
@@ -188,6 +189,8 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
         (vec!["photo.png", "other/photo.png"], "two images would be written to photo-restored.png", "rename one"),
         (vec!["photo.png", "other", "--out", "x.png"], "x.png is one file", "give --out a folder"),
         (vec!["photo.png", "--out", "text.txt"], "text.txt is a file", "ends in .png"),
+        (vec!["photo.png", "--out", "new.jpg"], "new.jpg is a file, and neither a PNG", "ends in .png"),
+        (vec!["photo.png", "--out", "folder.png"], "folder.png is a folder with the name of a file", "another --out"),
         (vec!["photo.png", "--level", "1000"], "photo.png: the level of the blur is 1000", "from 0 to 100"),
         (vec!["photo.png", "--level", "-1"], "photo.png: the level of the blur is -1", "from 0 on"),
         (vec!["photo.png", "--task", "super-resolve", "--factor", "9"], "--factor is 9", "2, 3 or 4"),

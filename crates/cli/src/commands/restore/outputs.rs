@@ -2,6 +2,7 @@
 
 use super::model::pictures_in;
 use crate::diagnostics::{Failure, Outcome};
+use softdiff::image::is_picture_name;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,17 @@ impl PhotographFiles {
             }
         }
         let file = out.filter(|out| out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png")));
-        if let Some(file) = file.filter(|file| images.len() > 1 || file.is_dir()) {
+        if let Some(folder) = out.filter(|out| is_picture_name(&out.to_string_lossy()) && out.is_dir()) {
+            let failure = Failure::new(format!("{} is a folder with the name of a file", folder.display()));
+            return Err(failure.hint("give another --out"));
+        }
+        if let Some(file) = file.filter(|_| images.len() > 1) {
             let failure =
                 Failure::new(format!("{} is one file, and there are {} images", file.display(), images.len()));
             return Err(failure.hint("give --out a folder"));
         }
-        if let Some(out) = out.filter(|out| file.is_none() && out.exists() && !out.is_dir()) {
+        let is_other_file = |out: &&Path| is_picture_name(&out.to_string_lossy()) || out.exists() && !out.is_dir();
+        if let Some(out) = out.filter(|_| file.is_none()).filter(is_other_file) {
             let failure = Failure::new(format!("{} is a file, and neither a PNG nor a folder", out.display()));
             return Err(failure.hint("give --out a name that ends in .png, or a folder"));
         }
