@@ -156,6 +156,30 @@ fn a_flag_that_would_change_nothing_is_refused_and_seeds_are_seeds_of_samples() 
 }
 
 #[test]
+fn a_folder_is_restored_in_two_commands_and_names_stay_apart() {
+    let scratch = Scratch::new("photo-rest");
+    std::fs::create_dir(scratch.path("in")).unwrap();
+    ["a.png", "b.png"].map(|name| photograph(&scratch.path(&format!("in/{name}")), 20, 20));
+    let flags = ["in", "--task", "denoise", "--out", "out"];
+    restored(&scratch, &flags);
+    let first = bytes(scratch.path("out/a-restored.png"));
+    photograph(&scratch.path("in/c.png"), 24, 20);
+    std::fs::write(scratch.path("out/a-restored.png"), "finished").unwrap();
+    let facts = restored(&scratch, &[&flags[..], &["--skip-existing"]].concat());
+    let skipped: Vec<bool> = facts["images"].as_array().unwrap().iter().map(|i| i["skipped"] == true).collect();
+    assert_eq!(skipped, [true, true, false], "{facts}");
+    assert_eq!(bytes(scratch.path("out/a-restored.png")), b"finished");
+    assert_eq!(size(&read(scratch.path("out/c-restored.png"))), (24, 20, 1));
+    // What differs by the ending alone has names of its own; the contents decide the format.
+    std::fs::copy(scratch.path("in/a.png"), scratch.path("in/a.jpg")).unwrap();
+    restored(&scratch, &["in", "--task", "denoise", "--out", "apart"]);
+    for name in ["a.png", "a.jpg"] {
+        assert_eq!(bytes(scratch.path(&format!("apart/{name}-restored.png"))), first, "{name}");
+    }
+    read(scratch.path("apart/b-restored.png"));
+}
+
+#[test]
 fn nothing_is_replaced_without_force() {
     let scratch = Scratch::new("photo-force");
     photograph(&scratch.path("photo.png"), 20, 20);

@@ -107,6 +107,9 @@ pub struct Restore {
     /// Replace files that exist.
     #[arg(long)]
     force: bool,
+    /// Leave out photographs whose restored file exists, such as those that an interrupted command has finished.
+    #[arg(long, conflicts_with = "force")]
+    skip_existing: bool,
     #[command(flatten)]
     device: DeviceFlag,
 }

@@ -27,6 +27,7 @@ impl Restore {
             ("--samples", self.samples),
             ("--spread", self.spread),
             ("--compare", self.compare),
+            ("--skip-existing", self.skip_existing),
         ] {
             if given {
                 let failure =

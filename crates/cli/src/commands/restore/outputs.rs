@@ -3,7 +3,8 @@
 use super::model::pictures_in;
 use crate::diagnostics::{Failure, Outcome};
 use softdiff::image::is_picture_name;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// A photograph and where its restoration goes.
@@ -39,8 +40,13 @@ impl PhotographFiles {
             let failure = Failure::new(format!("{} is a file, and neither a PNG nor a folder", out.display()));
             return Err(failure.hint("give --out a name that ends in .png, or a folder"));
         }
+        let mut alike: HashMap<Option<&OsStr>, HashSet<Option<&OsStr>>> = HashMap::new();
+        images.iter().for_each(|image| drop(alike.entry(image.file_stem()).or_default().insert(image.file_name())));
         let name = |image: &Path| {
-            let stem = image.file_stem().unwrap_or(image.as_os_str()).to_string_lossy();
+            // Images whose names differ by the ending alone keep it.
+            let whole = alike.get(&image.file_stem()).is_some_and(|names| names.len() > 1);
+            let stem = if whole { image.file_name() } else { image.file_stem() };
+            let stem = stem.unwrap_or(image.as_os_str()).to_string_lossy();
             let stem = stem.rsplit(':').next().unwrap_or_default();
             format!("{stem}{}-restored.png", index.map_or(String::new(), |index| format!("-{index}")))
         };
@@ -49,7 +55,8 @@ impl PhotographFiles {
             (None, Some(folder)) => folder.join(name(image)),
             (None, None) => name(image).into(),
         };
-        Ok(images.into_iter().map(|image| PhotographFiles { restored: restored(&image), image }).collect())
+        let restored: Vec<PathBuf> = images.iter().map(|image| restored(image)).collect();
+        Ok(images.into_iter().zip(restored).map(|(image, restored)| PhotographFiles { image, restored }).collect())
     }
 
     /// A file that goes with the restored image.

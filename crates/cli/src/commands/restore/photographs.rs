@@ -5,6 +5,7 @@ use super::{Restore, write};
 use crate::atomic_file::save;
 use crate::commands::images;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Progress;
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -81,11 +82,17 @@ impl<'a> Photographs<'a> {
                 Failure::new(format!("{} is one image, and there are {} to compare", truth.display(), all.len()));
             return Err(failure.hint("restore one image with --truth"));
         }
+        let there = |files: &PhotographFiles| self.restore.skip_existing && files.restored.exists();
+        let (skipped, all): (Vec<_>, Vec<_>) = all.into_iter().partition(there);
+        if !skipped.is_empty() {
+            eprintln!("note: {} restored already, and left out", counted(skipped.len(), "image"));
+        }
         let files: Vec<PathBuf> = all.iter().flat_map(|files| self.names(files)).collect();
         PhotographFiles::check(&files, self.restore.force)?;
         PhotographFiles::check_previews(&all)?;
         let device = self.restore.device.open()?;
-        let (mut reports, mut failed) = (Vec::new(), 0);
+        let skipped = skipped.iter().map(|files| json!({ "image": files.image.display().to_string(), "skipped": true }));
+        let (mut reports, mut failed) = (skipped.collect::<Vec<Value>>(), 0);
         for (number, files) in all.iter().enumerate() {
             let name = files.image.display().to_string();
             let place = if all.len() > 1 { format!("{} of {}, ", number + 1, all.len()) } else { String::new() };
