@@ -180,6 +180,30 @@ fn a_folder_is_restored_in_two_commands_and_names_stay_apart() {
 }
 
 #[test]
+fn what_is_passed_over_of_folders_and_archives_is_said() {
+    let scratch = Scratch::new("photo-within");
+    std::fs::create_dir_all(scratch.path("in/within")).unwrap();
+    ["in/a.png", "in/within/b.png", "in/within/c.png"].map(|name| photograph(&scratch.path(name), 20, 20));
+    for (place, words) in [
+        ("in", "in: 1 folder within passed over"),
+        ("images.zip", "images.zip has 2 images, of which the first is restored; --index"),
+    ] {
+        if place.ends_with("zip") {
+            let made = command(&["sample", &MODEL, "--seeds", "0..2", "--steps", "1", "--out", place, "--device", "cpu"])
+                .current_dir(scratch.path(""))
+                .output()
+                .unwrap();
+            assert!(made.status.success(), "{}", text(&made.stderr));
+        }
+        let output = restore(&scratch, &[place, "--task", "denoise", "--out", "out"]);
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains(words), "{said}");
+    }
+    let chosen = restore(&scratch, &["images.zip", "--index", "1", "--task", "denoise", "--out", "out"]);
+    assert!(chosen.status.success() && !text(&chosen.stderr).contains("of which"), "{}", text(&chosen.stderr));
+}
+
+#[test]
 fn nothing_is_replaced_without_force() {
     let scratch = Scratch::new("photo-force");
     photograph(&scratch.path("photo.png"), 20, 20);

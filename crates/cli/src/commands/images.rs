@@ -40,6 +40,11 @@ pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
     }
 }
 
+/// How many images a data source has; none where it cannot be opened.
+pub fn count(path: &Path) -> usize {
+    Source::open(path).map_or(0, |source| source.len())
+}
+
 /// The failure of an image that cannot be decoded.
 pub fn undecodable(path: &Path, error: ImageError) -> Failure {
     let hint = match &error {

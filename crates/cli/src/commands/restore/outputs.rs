@@ -1,7 +1,8 @@
 //! The files that restored photographs are written to, known before anything is computed.
 
-use super::model::pictures_in;
+use super::model::{folders_in, pictures_in};
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use softdiff::image::is_picture_name;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -21,7 +22,14 @@ impl PhotographFiles {
         let mut images = Vec::new();
         for argument in arguments {
             match pictures_in(argument) {
-                pictures if !pictures.is_empty() && index.is_none() => images.extend(pictures),
+                pictures if !pictures.is_empty() && index.is_none() => {
+                    let folders = folders_in(argument);
+                    if folders > 0 {
+                        let folders = counted(folders, "folder");
+                        eprintln!("note: {}: {folders} within passed over; name them too", argument.display());
+                    }
+                    images.extend(pictures);
+                }
                 _ => images.push(argument.clone()),
             }
         }

@@ -285,7 +285,15 @@ impl Preview {
 fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
     match image_file(path).filter(|_| index.is_none()) {
         Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
-        None => Ok(PhotographFile::from_picture(images::one(path, index.unwrap_or(0))?)),
+        None => {
+            let picture = images::one(path, index.unwrap_or(0))?;
+            let count = if index.is_none() { images::count(path) } else { 1 };
+            if count > 1 {
+                let path = path.display();
+                eprintln!("note: {path} has {count} images, of which the first is restored; --index chooses another");
+            }
+            Ok(PhotographFile::from_picture(picture))
+        }
     }
 }
 
