@@ -91,6 +91,7 @@ fn what_cannot_be_restored_says_why() {
         (vec![&clean, "--task", "inpaint"], "no mask", "hint: give --mask"),
         (vec![&clean, "--degrade"], "how much", "hint: give --level"),
         (vec![&clean, "--corruption", "motion"], "length of the motion", "hint: give --level"),
+        (vec![&clean, "--corruption", "defocus"], "radius of the disc", "hint: give --level"),
         (vec![&clean, "--time", "1.5"], "time 1.5 is outside the path", "hint: give a time from 0"),
         (vec![&clean, "--level", "-1"], "-1", "hint: give a level from 0"),
         (vec![&clean, "--level", "1", "--noise", "-1"], "is -1", "hint: give a deviation"),

@@ -34,9 +34,6 @@ pub enum RestoreError {
     /// Nothing to estimate from.
     #[error("{what} cannot be estimated from this image")]
     NoEstimate { what: &'static str, remedy: &'static str },
-    /// Motion of unknown length.
-    #[error("the length of the motion cannot be estimated")]
-    NoMotion,
     /// An image to be degraded by an unknown amount.
     #[error("how much to degrade?")]
     NoLevel,
@@ -86,7 +83,6 @@ impl Hint for RestoreError {
             RestoreError::Fraction { .. } => "shrink or cut it so that its sides divide those".into(),
             RestoreError::NoMask => "give --mask, an image that is white where to fill in".into(),
             RestoreError::Mask { .. } => "white pixels are missing, black ones are known".into(),
-            RestoreError::NoMotion => "give --level, in pixels".into(),
             RestoreError::NoLevel => "give --level, such as --level 2".into(),
             RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
             RestoreError::Memory(error) => return error.hint(),

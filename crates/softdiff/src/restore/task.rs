@@ -308,8 +308,13 @@ impl Task {
                 let (level, level_estimated) = match (*level, kind) {
                     (Some(level), _) => (known(level), false),
                     (None, Some(BlurKind::Custom(_) | BlurKind::Kernel(_))) => (known(1.0), false),
-                    (None, Some(BlurKind::Motion | BlurKind::Shaken { .. } | BlurKind::Disc)) => {
-                        return Err(RestoreError::NoMotion);
+                    (None, Some(BlurKind::Motion | BlurKind::Shaken { .. })) => {
+                        let what = "the length of the motion";
+                        return Err(RestoreError::NoEstimate { what, remedy: "give --level, in pixels" });
+                    }
+                    (None, Some(BlurKind::Disc)) => {
+                        let what = "the radius of the disc";
+                        return Err(RestoreError::NoEstimate { what, remedy: "give --level, in pixels" });
                     }
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
                     _ => (blur_estimate(shape, &values, noise)?, true),
