@@ -230,6 +230,7 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
     std::fs::create_dir(scratch.path("other")).unwrap();
     photograph(&scratch.path("other/photo.png"), 20, 20);
     std::fs::create_dir(scratch.path("folder.png")).unwrap();
+    std::fs::write(scratch.path("wide.png"), png::encode(9000, 1, 1, &[0; 9000])).unwrap();
     std::fs::write(scratch.path("text.txt"), "no image").unwrap();
     for (flags, problem, hint) in [
         (vec!["photo.png", "--mask", "mask.png"], "mask.png has 10x20 pixels, the image 20x20", "give a mask of 20x20"),
@@ -244,6 +245,7 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
         (vec!["photo.png", "--task", "super-resolve", "--factor", "9"], "--factor is 9", "2, 3 or 4"),
         (vec!["photo.png", "--task", "jpeg"], "not a JPEG file", "--task denoise"),
         (vec!["photo.png", "--task", "jpeg", "--degrade"], "--degrade cannot compress", "--truth"),
+        (vec!["wide.png"], "9000 x 1, more than the limit of 8192", "hint: resize it, or cut it"),
         (vec!["missing.jpg"], "missing.jpg", "hint: "),
         (vec!["text.txt"], "text.txt", "hint: "),
         (vec![&**MODEL], "is a model, and no image is given", "give images after it"),

@@ -49,6 +49,8 @@ pub fn count(path: &Path) -> usize {
 pub fn undecodable(path: &Path, error: ImageError) -> Failure {
     let hint = match &error {
         ImageError::Memory(error) => error.hint.clone(),
+        ImageError::Side { limit, .. } => format!("resize it, or cut it into parts of at most {limit} pixels a side"),
+        ImageError::Allocation { .. } => "resize it, or cut it into parts".into(),
         _ => "save it again as PNG, or give another image".into(),
     };
     Failure::new(format!("{}: {error}", path.display())).hint(hint)

@@ -51,7 +51,7 @@ A photograph gives NAME-restored.png with the metadata of the original; nothing 
 #[command(after_help = EXAMPLE, override_usage = "softdiff restore [OPTIONS] [MODEL] <IMAGE>...")]
 pub struct Restore {
     /// A model (a run's folder, one of its checkpoints, or an exported model) and the image, or any data source. Without a
-    /// model, the one for photographs, which takes images of any size, several of them, and folders.
+    /// model, the one for photographs, which takes images of up to 8192 pixels a side, several of them, and folders.
     #[arg(value_name = "IMAGE", required = true)]
     arguments: Vec<PathBuf>,
     /// Which image of a data source [default: 0].
