@@ -1,6 +1,7 @@
 //! `softdiff restore`: what a degraded image may have been, several times.
 
 mod kernel;
+mod mask;
 mod model;
 mod one_size;
 mod outputs;

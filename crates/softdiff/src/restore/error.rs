@@ -82,7 +82,9 @@ impl Hint for RestoreError {
             RestoreError::Number { remedy, .. } | RestoreError::NoEstimate { remedy, .. } => (*remedy).into(),
             RestoreError::Fraction { .. } => "shrink or cut it so that its sides divide those".into(),
             RestoreError::NoMask => "give --mask, an image that is white where to fill in".into(),
-            RestoreError::Mask { .. } => "white pixels are missing, black ones are known".into(),
+            RestoreError::Mask { .. } => {
+                "paint what is missing white; dark pixels, such as black or red, and transparent ones are known".into()
+            }
             RestoreError::NoLevel => "give --level, such as --level 2".into(),
             RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
             RestoreError::Memory(error) => return error.hint(),

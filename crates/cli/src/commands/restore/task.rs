@@ -1,14 +1,13 @@
 //! What happened to an image, as it is typed.
 
-use super::kernel;
-use crate::commands::images;
+use super::{kernel, mask};
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::{Boundary, Direction, Shape, ShrinkFilter};
 use softdiff::image::MAX_SIDE;
 use softdiff::model::Model;
 use softdiff::recipe::CorruptionSection;
-use softdiff::restore::{self, BlurKind, RestoreError, Task};
+use softdiff::restore::{BlurKind, RestoreError, Task};
 use std::path::PathBuf;
 
 /// What happened to the image.
@@ -41,7 +40,7 @@ pub struct TaskFlags {
     /// A .json or .safetensors file with the map of --corruption custom.
     #[arg(long, value_name = "FILE", required_if_eq("corruption", "custom"))]
     map: Option<PathBuf>,
-    /// An image whose white pixels are missing and to be filled in.
+    /// An image whose white pixels are missing and to be filled in; dark and transparent ones are known.
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
     /// How many times larger a photograph is made to super-resolve, and how many times smaller --degrade makes it; 4 if not given.
@@ -141,19 +140,9 @@ impl TaskFlags {
         degrade: bool,
     ) -> Result<Task, Failure> {
         let own = model.path.shape();
-        let shape = if model.takes_any_size() { Shape { channels: own.channels, ..found } } else { own };
+        let shape = if model.takes_any_size() { found } else { own };
         let known = match &self.mask {
-            Some(file) => {
-                let mask = images::one(file, 0)?;
-                if (mask.height, mask.width) != (shape.height, shape.width) {
-                    let (name, size) = (file.display(), format!("{}x{}", shape.width, shape.height));
-                    let failure =
-                        Failure::new(format!("{name} has {}x{} pixels, the image {size}", mask.width, mask.height));
-                    return Err(failure.hint(format!("give a mask of {size}")));
-                }
-                let mask = restore::fitted(&mask, Shape { channels: 1, ..shape })?;
-                Some(restore::known_pixels(&mask, &file.display().to_string())?)
-            }
+            Some(file) => Some(mask::known(file, shape)?),
             None => None,
         };
         if let Some(t) = self.time {
