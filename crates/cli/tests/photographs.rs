@@ -260,6 +260,20 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
 }
 
 #[test]
+fn a_truth_that_is_no_multiple_of_the_factor_is_cut() {
+    let scratch = Scratch::new("photo-truth");
+    photograph(&scratch.path("truth.png"), 62, 40);
+    photograph(&scratch.path("small.png"), 20, 13);
+    let flags = ["small.png", "--task", "super-resolve", "--factor", "3", "--truth"];
+    let output = restore(&scratch, &[&flags[..], &["truth.png"]].concat());
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("truth.png is cut to 60x39") && said.contains("dB"), "{said}");
+    photograph(&scratch.path("other.png"), 63, 40);
+    let refused = restore(&scratch, &[&flags[..], &["other.png", "--force"]].concat());
+    assert!(text(&refused.stderr).contains("has 63x40 pixels"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn what_jpeg_compression_left_is_removed_by_as_much_as_it_rounded() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/compressed");
     let [jpeg, truth] = ["astronaut-10.jpg", "astronaut.png"].map(|name| format!("{golden}/{name}"));

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum RestoreError {
     /// An observation of another size than the model's images.
-    #[error("the observation has {found} values, images of {shape} have {}", shape.len())]
+    #[error("the observation has {found} values, images of {} have {}", size(shape), shape.len())]
     Size { found: usize, shape: Shape },
     /// An image of another size than the model's.
     #[error("the image has {}x{} pixels, this model makes {}x{}", found.width, found.height, shape.width, shape.height)]
@@ -23,7 +23,7 @@ pub enum RestoreError {
     #[error("{what} is {value}")]
     Number { what: &'static str, value: f64, remedy: &'static str },
     /// An image that is no smaller version of the model's images.
-    #[error("an image of {found} is no whole fraction of {shape}")]
+    #[error("an image of {} is no whole fraction of {}", size(found), size(shape))]
     Fraction { found: Shape, shape: Shape },
     /// Inpainting without a mask.
     #[error("there is no mask")]
@@ -69,6 +69,11 @@ pub enum RestoreError {
     /// A device that cannot be opened.
     #[error("{0}")]
     Engine(#[from] softdiff_engine::Error),
+}
+
+/// Width and height, as people say them.
+pub(super) fn size(shape: &Shape) -> String {
+    format!("{}x{}", shape.width, shape.height)
 }
 
 impl Hint for RestoreError {

@@ -1,5 +1,6 @@
 //! Restoring an image with a trained model.
 
+use super::error::size;
 use super::task::{shape_at, shape_of};
 use super::{
     ImageCovariance, Observed, POOR_FIT, PathEntry, PlugAndPlay, PosteriorSampler, PosteriorSamples, RestoreError,
@@ -202,10 +203,10 @@ impl<'a> Restoration<'a> {
         let sides = bytes(&[height, height]).saturating_add(bytes(&[width, width]));
         let one = image.saturating_mul(WORKING_COPIES).saturating_add(sides.saturating_mul(SIDE_MATRICES));
         let one = if shape == self.model.path.shape() { one } else { one.saturating_add(BESIDE_PHOTOGRAPHS) };
-        memory::require(one, format!("restoring an image of {shape}"), "give a smaller image, or a part of it")?;
+        memory::require(one, format!("restoring an image of {}", size(&shape)), "give a smaller image, or a part of it")?;
         let seeds = self.all_seeds().len();
         let samples = image.saturating_mul(seeds as u64);
-        let what = format!("restoring {seeds} samples of {shape}");
+        let what = format!("restoring {seeds} samples of {}", size(&shape));
         Ok(memory::require(one.saturating_add(samples), what, "give fewer --seeds, or a smaller image")?)
     }
 

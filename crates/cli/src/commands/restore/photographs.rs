@@ -153,7 +153,7 @@ impl<'a> Photographs<'a> {
             .device(device);
         let observed = if restore.degrade { restoration.degrade(picture)? } else { restoration.observe(picture)? };
         let truth = match &restore.truth {
-            Some(file) => Some(fitted(&images::one(file, 0)?, observed.path.shape())?),
+            Some(file) => Some(truth(file, found, observed.path.shape())?),
             None => observed.truth.clone(),
         };
         let tiles = restoration.tiles(&observed, device);
@@ -295,6 +295,22 @@ fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failu
             Ok(PhotographFile::from_picture(picture))
         }
     }
+}
+
+/// The undegraded image. Where one of the size `found` is made larger, the rows and columns that are no multiple of the factor are cut off.
+fn truth(path: &Path, found: Shape, restored: Shape) -> Result<Vec<f64>, Failure> {
+    let picture = images::one(path, 0)?;
+    let size = (restored.width, restored.height);
+    let fits = |side: usize, wanted: usize, small: usize| side >= wanted && side - wanted < wanted / small.max(1);
+    let is_larger = (picture.width, picture.height) != size
+        && fits(picture.width, size.0, found.width)
+        && fits(picture.height, size.1, found.height);
+    if !is_larger {
+        return Ok(fitted(&picture, restored)?);
+    }
+    eprintln!("note: {} is cut to {}x{} for the comparison", path.display(), size.0, size.1);
+    let cut = picture.crop(0, 0, size.0, size.1).unwrap_or(picture);
+    Ok(fitted(&cut, restored)?)
 }
 
 /// Makes the folder that a file goes to.
