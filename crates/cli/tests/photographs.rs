@@ -274,6 +274,19 @@ fn a_truth_that_is_no_multiple_of_the_factor_is_cut() {
 }
 
 #[test]
+fn a_photograph_that_stays_grey_when_it_is_colourised_is_warned_of() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/blurred/astronaut.png");
+    let scratch = Scratch::new("photo-colours");
+    let grey = read(golden.into()).with_channels(1);
+    std::fs::write(scratch.path("grey.png"), grey.to_png()).unwrap();
+    let flags = ["restore", "grey.png", "--task", "colourise", "--quality", "fast", "--device", "cpu"];
+    let output = command(&flags).current_dir(scratch.path("")).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("warning: grey.png: the restored image has hardly any colours"));
+    assert!(said.contains("hint: colourise with a model of one size"), "{said}");
+}
+
+#[test]
 fn what_jpeg_compression_left_is_removed_by_as_much_as_it_rounded() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/compressed");
     let [jpeg, truth] = ["astronaut-10.jpg", "astronaut.png"].map(|name| format!("{golden}/{name}"));

@@ -22,6 +22,8 @@ const GUESS_STEPS: usize = 16;
 const WORKING_COPIES: u64 = 24;
 /// Bytes beside the copies of a photograph: those of its tiles, of threads, and of an allocator that has gaps.
 const BESIDE_PHOTOGRAPHS: u64 = 256 << 20;
+/// A mean chroma below this looks grey. That of coloured photographs is about 0.1.
+const GREY: f64 = 5.0 / 255.0;
 /// Square matrices of an image's sides, which heat dissipation is made of.
 const SIDE_MATRICES: u64 = 3;
 
@@ -355,14 +357,30 @@ impl<'a> Restoration<'a> {
 }
 
 impl Restored {
+    /// The mean difference between the largest and the smallest channel of a pixel.
+    fn chroma(&self) -> f64 {
+        let Shape { channels, .. } = self.observed.observation.shape();
+        let extent = |pixel: &[f64]| {
+            let most = |pick: fn(f64, f64) -> f64| pixel.iter().copied().reduce(pick).unwrap_or_default();
+            most(f64::max) - most(f64::min)
+        };
+        let all = self.mean.chunks_exact(channels.max(1));
+        all.clone().map(extent).sum::<f64>() / all.len().max(1) as f64
+    }
+
     /// The standard deviations as an image, the largest of them white.
     pub fn spread(&self) -> Vec<f64> {
         let largest = self.std.iter().copied().fold(0.0, f64::max);
         self.std.iter().map(|std| if largest > 0.0 { std / largest } else { 0.0 }).collect()
     }
 
-    /// What to say of a restored image that does not explain what was seen, and what to do about it.
+    /// What to say of a restored image that does not explain what was seen, or that is to have colours and has none, and what to do
+    /// about it.
     pub fn warning(&self) -> Option<(String, &'static str)> {
+        if self.observed.task == "colourise" && self.misfit <= POOR_FIT && self.chroma() < GREY {
+            let problem = "the restored image has hardly any colours: the model does not know what is in the image".into();
+            return Some((problem, "colourise with a model of one size, trained on images of that kind"));
+        }
         let problem = format!(
             "the restored image, degraded again, differs from the picture by {:.1} times its noise (about 1 is expected): \
              do not trust it",

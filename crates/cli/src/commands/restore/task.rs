@@ -67,7 +67,7 @@ pub enum TaskName {
     Inpaint,
     /// Make a small image large.
     SuperResolve,
-    /// Give colours to a grey image.
+    /// Give colours to a grey image, with a model of one size; that for photographs gives hardly any.
     Colourise,
 }
 
