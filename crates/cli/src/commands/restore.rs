@@ -45,7 +45,9 @@ Example: other tasks with the same model; white pixels of the mask are to be fil
 Example: see how well it works on a clean image, degraded first
   softdiff restore runs/first embedded:fashion-mnist --index 3 --degrade --level 2
 
-A photograph gives NAME-restored.png with the metadata of the original; nothing is replaced without --force. With a model of one size the folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.";
+A photograph gives NAME-restored.png with the metadata of the original; nothing but its preview is replaced without --force. With a model of one size the folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.
+
+Exit codes: 0 done, 1 failed, 75 stopped by SIGTERM or SIGHUP, 130 by Ctrl-C. Photographs finished before are written; --skip-existing goes on.";
 
 /// Restore a degraded image with a trained model: deblur, denoise, inpaint, super-resolve, colourise, or undo any linear map.
 #[derive(Args)]
