@@ -41,7 +41,7 @@ fn size(picture: &Picture) -> (usize, usize, usize) {
 fn a_photograph_is_restored_beside_the_user_without_naming_a_model() {
     let scratch = Scratch::new("photo");
     photograph(&scratch.path("photo.png"), 45, 30);
-    let output = restore(&scratch, &["photo.png"]);
+    let output = restore(&scratch, &["photo.png", "--task", "deblur"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
     for words in
@@ -123,12 +123,6 @@ fn a_clean_picture_with_a_hole_is_filled_in_without_a_warning() {
     assert!(image["warning"].is_null() && image["misfit"].as_f64().unwrap() < 1.0, "{facts}");
     let (before, after) = (read(scratch.path("photo.png")), read(scratch.path("photo-restored.png")));
     assert!((0..mask.len()).all(|i| mask[i] == 255 || before.pixels[i] == after.pixels[i]));
-    // Less noise than there is: what to try is what the task has.
-    let noisy: Vec<u8> = before.pixels.iter().enumerate().map(|(i, p)| p ^ (i * 37 % 64) as u8).collect();
-    std::fs::write(scratch.path("noisy.png"), png::encode(40, 30, 1, &noisy)).unwrap();
-    let facts = restored(&scratch, &["noisy.png", "--mask", "mask.png", "--noise", "0.005"]);
-    let warning = facts["images"][0]["warning"].as_str().unwrap();
-    assert!(warning.contains("--noise") && !warning.contains("--boundary"), "{warning}");
 }
 
 #[test]
@@ -152,14 +146,18 @@ fn a_flag_that_would_change_nothing_is_refused_and_seeds_are_seeds_of_samples() 
     assert_eq!(none.status.code(), Some(2), "{}", text(&none.stderr));
     let facts = restored(&scratch, &["photo.png", "--level", "1", "--seeds", "5..7", "--sampler", "heun"]);
     assert_eq!(facts["images"][0]["samples"], 2);
-    ["5", "6"].map(|seed| read(scratch.path(&format!("photo-restored-sample-00{seed}.png"))));
+    for seed in ["5", "6"] {
+        read(scratch.path(&format!("photo-restored-sample-00{seed}.png")));
+    }
 }
 
 #[test]
 fn a_folder_is_restored_in_two_commands_and_names_stay_apart() {
     let scratch = Scratch::new("photo-rest");
     std::fs::create_dir(scratch.path("in")).unwrap();
-    ["a.png", "b.png"].map(|name| photograph(&scratch.path(&format!("in/{name}")), 20, 20));
+    for name in ["in/a.png", "in/b.png"] {
+        photograph(&scratch.path(name), 20, 20);
+    }
     let flags = ["in", "--task", "denoise", "--out", "out"];
     restored(&scratch, &flags);
     let first = bytes(scratch.path("out/a-restored.png"));
@@ -183,16 +181,19 @@ fn a_folder_is_restored_in_two_commands_and_names_stay_apart() {
 fn what_is_passed_over_of_folders_and_archives_is_said() {
     let scratch = Scratch::new("photo-within");
     std::fs::create_dir_all(scratch.path("in/within")).unwrap();
-    ["in/a.png", "in/within/b.png", "in/within/c.png"].map(|name| photograph(&scratch.path(name), 20, 20));
+    for name in ["in/a.png", "in/within/b.png", "in/within/c.png"] {
+        photograph(&scratch.path(name), 20, 20);
+    }
     for (place, words) in [
         ("in", "in: 1 folder within passed over"),
         ("images.zip", "images.zip has 2 images, of which the first is restored; --index"),
     ] {
         if place.ends_with("zip") {
-            let made = command(&["sample", &MODEL, "--seeds", "0..2", "--steps", "1", "--out", place, "--device", "cpu"])
-                .current_dir(scratch.path(""))
-                .output()
-                .unwrap();
+            let made =
+                command(&["sample", &MODEL, "--seeds", "0..2", "--steps", "1", "--out", place, "--device", "cpu"])
+                    .current_dir(scratch.path(""))
+                    .output()
+                    .unwrap();
             assert!(made.status.success(), "{}", text(&made.stderr));
         }
         let output = restore(&scratch, &[place, "--task", "denoise", "--out", "out"]);
@@ -284,6 +285,36 @@ fn a_photograph_that_stays_grey_when_it_is_colourised_is_warned_of() {
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("warning: grey.png: the restored image has hardly any colours"));
     assert!(said.contains("hint: colourise with a model of one size"), "{said}");
+}
+
+#[test]
+fn noise_and_compression_are_told_from_blur_and_the_choice_can_be_overridden() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/compressed");
+    let jpeg = format!("{golden}/astronaut-10.jpg");
+    let clean_file = format!("{golden}/astronaut.png");
+    let clean = read(clean_file.clone());
+    let scratch = Scratch::new("photo-choice");
+    let eta = softdiff::engine::rng::RandomStream::new(0, "noise").normals(clean.pixels.len());
+    let noisy = clean.pixels.iter().zip(eta).map(|(&p, e)| (f64::from(p) + 25.0 * e).round().clamp(0.0, 255.0) as u8);
+    let noisy = Picture { pixels: noisy.collect(), ..clean };
+    std::fs::write(scratch.path("noisy.png"), noisy.to_png()).unwrap();
+    let blurred = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images/astronaut-blurred.png");
+    for (image, flags, task) in [
+        ("noisy.png", &[][..], "denoise"),
+        ("noisy.png", &["--task", "deblur"][..], "deblur"),
+        ("noisy.png", &["--level", "1"][..], "deblur"),
+        (&jpeg, &[][..], "JPEG artefacts"),
+        (&jpeg, &["--task", "deblur"][..], "deblur"),
+        (blurred, &[][..], "deblur"),
+        (&clean_file, &[][..], "denoise"),
+    ] {
+        let flags = [&["--out", "x.png", "--force", "--json", image], flags].concat();
+        let output = restore(&scratch, &flags);
+        let facts: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        assert_eq!(facts["images"][0]["task"], task, "{flags:?}");
+        let said = text(&output.stderr);
+        assert_eq!(said.contains("--task deblur undoes a blur"), task != "deblur", "{said}");
+    }
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn a_folder_of_results_is_neither_replaced_without_force_nor_named_like_a_file()
     let (clean, out) = (picture(&scratch, "clean.png", 16), scratch.path("out"));
     std::fs::create_dir(&out).unwrap();
     std::fs::write(format!("{out}/mean.png"), "precious").unwrap();
-    let flags = ["restore", &run, &clean, "--level", "1", "--seeds", "0..1", "--steps", "2", "--device", "cpu", "--out"];
+    let flags =
+        ["restore", &run, &clean, "--level", "1", "--seeds", "0..1", "--steps", "2", "--device", "cpu", "--out"];
     let refused = softdiff(&[&flags[..], &[&out]].concat());
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1));

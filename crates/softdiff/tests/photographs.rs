@@ -146,8 +146,12 @@ fn known_pixels_stay_exactly_as_they_were_unless_they_are_noisy() {
     }
     assert!(known.iter().zip(&restored.std).all(|(&known, &std)| !known || std == 0.0));
     assert!(restored.misfit < 1e-9 && restored.warning().is_none(), "{}", restored.misfit);
-    let noisy = restoration.noise(0.02).run(&image).unwrap();
+    let mut noisy = restoration.noise(0.02).run(&image).unwrap();
     assert_ne!(noisy.mean[0], restored.mean[0]);
+    // What to try where it does not fit is what the task has.
+    noisy.misfit = 3.0;
+    let (_, remedy) = noisy.warning().unwrap();
+    assert!(remedy.contains("--noise") && !remedy.contains("--boundary"), "{remedy}");
 }
 
 #[test]

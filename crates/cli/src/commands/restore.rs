@@ -6,6 +6,8 @@ mod model;
 mod one_size;
 mod outputs;
 mod photographs;
+mod preview;
+mod read;
 mod task;
 mod write;
 

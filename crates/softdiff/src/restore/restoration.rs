@@ -4,7 +4,7 @@ use super::error::size;
 use super::task::{shape_at, shape_of};
 use super::{
     ImageCovariance, Observed, POOR_FIT, PathEntry, PlugAndPlay, PosteriorSampler, PosteriorSamples, RestoreError,
-    Result, Task, TileSize,
+    Result, Task, TileSize, fitted,
 };
 use crate::corruption::Shape;
 use crate::image::Picture;
@@ -53,6 +53,7 @@ impl Recipe {
 pub struct Restoration<'a> {
     model: &'a Model,
     task: Option<Task>,
+    quantization: Option<[u16; 64]>,
     noise: Option<f64>,
     section: Option<SampleSection>,
     seeds: Option<Vec<u64>>,
@@ -108,6 +109,7 @@ impl<'a> Restoration<'a> {
         Restoration {
             model,
             task: None,
+            quantization: None,
             noise: None,
             section: None,
             seeds: None,
@@ -119,9 +121,15 @@ impl<'a> Restoration<'a> {
         }
     }
 
-    /// What to undo, where it is known.
+    /// What to undo, where it is known; else it is guessed from the image.
     pub fn task(mut self, task: impl Into<Option<Task>>) -> Self {
         self.task = task.into();
+        self
+    }
+
+    /// The quantization table of luma of a JPEG file, by which strong compression is recognised where no task is given.
+    pub fn quantization(mut self, table: impl Into<Option<[u16; 64]>>) -> Self {
+        self.quantization = table.into();
         self
     }
 
@@ -186,7 +194,15 @@ impl<'a> Restoration<'a> {
 
     /// What was seen in a degraded image.
     pub fn observe(&self, image: &Picture) -> Result<Observed> {
-        let task = self.task_of(image);
+        let own_size = shape_at(self.model, shape_of(image), 1);
+        let task = match &self.task {
+            None if self.model.takes_any_size() => {
+                self.require_memory(own_size)?;
+                let values = fitted(image, own_size)?;
+                super::guess::of_photograph(own_size, &values, self.noise, self.quantization)
+            }
+            _ => self.task_of(image),
+        };
         self.require_memory(task.restored_shape(self.model, image))?;
         self.check(task.observe(self.model, image, self.noise)?)
     }
@@ -205,7 +221,11 @@ impl<'a> Restoration<'a> {
         let sides = bytes(&[height, height]).saturating_add(bytes(&[width, width]));
         let one = image.saturating_mul(WORKING_COPIES).saturating_add(sides.saturating_mul(SIDE_MATRICES));
         let one = if shape == self.model.path.shape() { one } else { one.saturating_add(BESIDE_PHOTOGRAPHS) };
-        memory::require(one, format!("restoring an image of {}", size(&shape)), "give a smaller image, or a part of it")?;
+        memory::require(
+            one,
+            format!("restoring an image of {}", size(&shape)),
+            "give a smaller image, or a part of it",
+        )?;
         let seeds = self.all_seeds().len();
         let samples = image.saturating_mul(seeds as u64);
         let what = format!("restoring {seeds} samples of {}", size(&shape));
@@ -378,7 +398,8 @@ impl Restored {
     /// about it.
     pub fn warning(&self) -> Option<(String, &'static str)> {
         if self.observed.task == "colourise" && self.misfit <= POOR_FIT && self.chroma() < GREY {
-            let problem = "the restored image has hardly any colours: the model does not know what is in the image".into();
+            let problem =
+                "the restored image has hardly any colours: the model does not know what is in the image".into();
             return Some((problem, "colourise with a model of one size, trained on images of that kind"));
         }
         let problem = format!(

@@ -149,7 +149,9 @@ impl Task {
     /// A blur of which nothing is known.
     pub const DEBLUR: Task = Task::Deblur { kind: None, level: None, boundary: None, direction: None };
 
-    /// What an image looks like to a model.
+    /// What the size and the colours of an image look like to a model. A photograph's pixels say more: [`Restoration::observe`].
+    ///
+    /// [`Restoration::observe`]: super::Restoration::observe
     pub fn guess(found: Shape, model: &Model) -> Task {
         let shape = model.path.shape();
         if model.takes_any_size() {

@@ -49,7 +49,9 @@ impl PhotographFiles {
             return Err(failure.hint("give --out a name that ends in .png, or a folder"));
         }
         let mut alike: HashMap<Option<&OsStr>, HashSet<Option<&OsStr>>> = HashMap::new();
-        images.iter().for_each(|image| drop(alike.entry(image.file_stem()).or_default().insert(image.file_name())));
+        for image in &images {
+            alike.entry(image.file_stem()).or_default().insert(image.file_name());
+        }
         let name = |image: &Path| {
             // Images whose names differ by the ending alone keep it.
             let whole = alike.get(&image.file_stem()).is_some_and(|names| names.len() > 1);

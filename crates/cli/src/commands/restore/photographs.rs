@@ -1,9 +1,11 @@
 //! Photographs of any size: one restored file for each, and more on request.
 
 use super::outputs::PhotographFiles;
+use super::preview::Preview;
+use super::read::{photograph, truth};
+use super::write::make_folder;
 use super::{Restore, write};
 use crate::atomic_file::save;
-use crate::commands::images;
 use crate::diagnostics::{Failure, Outcome};
 use crate::output::counted;
 use crate::progress::Progress;
@@ -11,12 +13,11 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use softdiff::Device;
 use softdiff::corruption::Shape;
-use softdiff::engine::atomic_file::PassingFile;
-use softdiff::image::{PhotographFile, Picture, from_unit, grid, image_file};
+use softdiff::image::{PhotographFile, Picture, from_unit, grid};
 use softdiff::model::Model;
-use softdiff::restore::{PhotoQuality, Restoration, RestoreEvent, fitted};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use softdiff::restore::{PhotoQuality, Restoration, RestoreEvent};
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// How much work a photograph is worth.
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
@@ -43,8 +44,6 @@ impl Quality {
 
 /// Samples that are drawn for --samples and --spread.
 const SAMPLES: u64 = 4;
-/// The least time between two previews.
-const PREVIEW_EVERY: Duration = Duration::from_secs(3);
 
 /// Restores photographs with one model.
 pub struct Photographs<'a> {
@@ -91,7 +90,8 @@ impl<'a> Photographs<'a> {
         PhotographFiles::check(&files, self.restore.force)?;
         PhotographFiles::check_previews(&all)?;
         let device = self.restore.device.open()?;
-        let skipped = skipped.iter().map(|files| json!({ "image": files.image.display().to_string(), "skipped": true }));
+        let skipped =
+            skipped.iter().map(|files| json!({ "image": files.image.display().to_string(), "skipped": true }));
         let (mut reports, mut failed) = (skipped.collect::<Vec<Value>>(), 0);
         for (number, files) in all.iter().enumerate() {
             let name = files.image.display().to_string();
@@ -143,8 +143,11 @@ impl<'a> Photographs<'a> {
         let mut section = restore.section(self.model)?;
         section.steps = self.steps;
         let sampler = section.sampler.clone();
+        let task = restore.task.task(self.model, found, *quantization, restore.degrade)?;
+        let is_chosen = task.is_none();
         let restoration = Restoration::new(self.model)
-            .task(restore.task.task(self.model, found, *quantization, restore.degrade)?)
+            .task(task)
+            .quantization(*quantization)
             .noise(restore.task.noise)
             .sampling(section)
             .seeds(self.seeds.iter().copied())
@@ -163,6 +166,10 @@ impl<'a> Photographs<'a> {
             Some(tiles) => format!(" in {tiles} tiles"),
         };
         eprintln!("{}: {place}{}{in_tiles}", files.image.display(), observed.summary());
+        if is_chosen && observed.task != "deblur" {
+            let reason = if observed.task == "denoise" { "no clear blur" } else { "strong JPEG compression" };
+            eprintln!("note: the image shows {reason}; --task deblur undoes a blur all the same");
+        }
         let channels = self.model.path.shape().channels;
         if channels < found.channels {
             eprintln!("note: {} is a model of grey images, so the colours are left out", self.model.name);
@@ -251,72 +258,4 @@ fn check_flags(restore: &Restore, draws: bool) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// What a photograph looks like so far, in a file that is removed at the end.
-struct Preview {
-    place: PathBuf,
-    file: PassingFile,
-    last: Instant,
-    shown: bool,
-}
-
-impl Preview {
-    fn new(place: PathBuf) -> Preview {
-        Preview { file: PassingFile::new(&place), place, last: Instant::now(), shown: false }
-    }
-
-    /// Writes it anew if that is some time ago.
-    fn update(&mut self, png: impl FnOnce() -> Vec<u8>) {
-        // A preview that cannot be written keeps nobody from the result, whose own error will say why.
-        if self.last.elapsed() < PREVIEW_EVERY || make_folder(&self.place).is_err() || self.file.write(&png()).is_err()
-        {
-            return;
-        }
-        self.last = Instant::now();
-        if !self.shown {
-            eprintln!("preview: {}", self.place.display());
-            self.shown = true;
-        }
-    }
-}
-
-/// An image file with all that is to be kept of it, or an image of a data source.
-fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
-    match image_file(path).filter(|_| index.is_none()) {
-        Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
-        None => {
-            let picture = images::one(path, index.unwrap_or(0))?;
-            let count = if index.is_none() { images::count(path) } else { 1 };
-            if count > 1 {
-                let path = path.display();
-                eprintln!("note: {path} has {count} images, of which the first is restored; --index chooses another");
-            }
-            Ok(PhotographFile::from_picture(picture))
-        }
-    }
-}
-
-/// The undegraded image. Where one of the size `found` is made larger, the rows and columns that are no multiple of the factor are cut off.
-fn truth(path: &Path, found: Shape, restored: Shape) -> Result<Vec<f64>, Failure> {
-    let picture = images::one(path, 0)?;
-    let size = (restored.width, restored.height);
-    let fits = |side: usize, wanted: usize, small: usize| side >= wanted && side - wanted < wanted / small.max(1);
-    let is_larger = (picture.width, picture.height) != size
-        && fits(picture.width, size.0, found.width)
-        && fits(picture.height, size.1, found.height);
-    if !is_larger {
-        return Ok(fitted(&picture, restored)?);
-    }
-    eprintln!("note: {} is cut to {}x{} for the comparison", path.display(), size.0, size.1);
-    let cut = picture.crop(0, 0, size.0, size.1).unwrap_or(picture);
-    Ok(fitted(&cut, restored)?)
-}
-
-/// Makes the folder that a file goes to.
-fn make_folder(file: &Path) -> Outcome {
-    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::new(format!("cannot make {}: {error}", folder.display())).hint("check the folder and its permissions")
-    })
 }

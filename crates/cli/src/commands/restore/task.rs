@@ -13,7 +13,8 @@ use std::path::PathBuf;
 /// What happened to the image.
 #[derive(Args)]
 pub struct TaskFlags {
-    /// What to undo; without it, what the image and the other flags look like, else the model's own corruption.
+    /// What to undo; without it, what the image and the other flags look like, else the model's own corruption. Photographs with a
+    /// clear blur are deblurred, others denoised, or freed of JPEG artefacts.
     #[arg(long, value_enum)]
     task: Option<TaskName>,
     /// Enter the model's path at this time, from 0 to 1: the image is corrupted as the path is there.
@@ -129,7 +130,7 @@ impl TaskFlags {
         matches!(self.task, Some(TaskName::Denoise | TaskName::Jpeg))
     }
 
-    /// What to undo in an image of the shape `found`.
+    /// What to undo in an image of the shape `found`; none where that is to be found out from the pixels of a photograph.
     ///
     /// `quantization` is that of a JPEG file.
     pub fn task(
@@ -138,7 +139,7 @@ impl TaskFlags {
         found: Shape,
         quantization: Option<[u16; 64]>,
         degrade: bool,
-    ) -> Result<Task, Failure> {
+    ) -> Result<Option<Task>, Failure> {
         let own = model.path.shape();
         let shape = if model.takes_any_size() { found } else { own };
         let known = match &self.mask {
@@ -146,7 +147,7 @@ impl TaskFlags {
             None => None,
         };
         if let Some(t) = self.time {
-            return Ok(Task::OnPath { t });
+            return Ok(Some(Task::OnPath { t }));
         }
         let name = self.task.unwrap_or_else(|| match (self.corruption, Task::guess(found, model)) {
             (Some(CorruptionName::Pixelation), _) => TaskName::SuperResolve,
@@ -160,6 +161,9 @@ impl TaskFlags {
         });
         let any_size = model.takes_any_size();
         self.check(name, model.recipe.path.corruption(), degrade || any_size)?;
+        if any_size && !degrade && !self.says_what() {
+            return Ok(None);
+        }
         if let (true, Some(factor @ (0 | 1 | 5..))) = (any_size, self.factor) {
             let failure = Failure::new(format!("--factor is {factor}"));
             return Err(failure.hint("photographs are super-resolved 2, 3 or 4 times"));
@@ -171,7 +175,7 @@ impl TaskFlags {
                 failure.hint(format!("give a smaller --factor, or a part of the image: {MAX_SIDE} is the limit"))
             );
         }
-        Ok(match (name, known) {
+        Ok(Some(match (name, known) {
             (TaskName::Deblur, _) => Task::Deblur {
                 kind: self.blur()?,
                 level: self.level,
@@ -199,7 +203,13 @@ impl TaskFlags {
                 Task::SuperResolve { factor: self.factor, filter: self.shrunk_by.map(ShrinkFilter::from) }
             }
             (TaskName::Colourise, _) => Task::Colourise,
-        })
+        }))
+    }
+
+    /// Whether a flag says what happened to the image.
+    fn says_what(&self) -> bool {
+        let of_blur = self.corruption.is_some() || self.kernel.is_some() || self.level.is_some();
+        self.task.is_some() || of_blur || self.boundary.is_some() || self.mask.is_some()
     }
 
     /// Which blur, if it was said.

@@ -1,7 +1,7 @@
 //! What a restoration leaves: images, and how near they come.
 
 use crate::atomic_file::save;
-use crate::diagnostics::Failure;
+use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::image::{from_unit, grid, png};
 use softdiff::restore::{PairScore, RestorationScores, Restored};
@@ -62,4 +62,12 @@ pub fn files(out: &Path, restored: &Restored, truth: Option<&[f64]>, seeds: &[u6
     save(&path, &sheet.to_png())?;
     written.push(path.display().to_string());
     Ok(written)
+}
+
+/// Makes the folder that a file goes to.
+pub fn make_folder(file: &Path) -> Outcome {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::new(format!("cannot make {}: {error}", folder.display())).hint("check the folder and its permissions")
+    })
 }
