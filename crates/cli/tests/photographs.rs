@@ -144,6 +144,7 @@ fn a_flag_that_would_change_nothing_is_refused_and_seeds_are_seeds_of_samples() 
     }
     let none = restore(&scratch, &["photo.png", "--batch", "0"]);
     assert_eq!(none.status.code(), Some(2), "{}", text(&none.stderr));
+    assert_eq!(command(&["sample", &MODEL, "--batch", "0"]).output().unwrap().status.code(), Some(2));
     let facts = restored(&scratch, &["photo.png", "--level", "1", "--seeds", "5..7", "--sampler", "heun"]);
     assert_eq!(facts["images"][0]["samples"], 2);
     for seed in ["5", "6"] {
