@@ -15,9 +15,11 @@ static SHARED: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("photographs"))
 /// A denoiser of grey images of 16x16.
 static MODEL: LazyLock<String> = LazyLock::new(|| support::photograph_model(&SHARED));
 
-/// Runs `softdiff restore` in a folder, with the model by the variable, in two steps.
+/// Runs `softdiff restore` in a folder, with the model by the variable, in two steps where the task has steps.
 fn restore(folder: &Scratch, arguments: &[&str]) -> Output {
-    let mut command = command(&[&["restore", "--device", "cpu", "--steps", "2"], arguments].concat());
+    let has_steps = !arguments.iter().any(|word| ["denoise", "jpeg"].contains(word));
+    let steps: &[&str] = if has_steps { &["--steps", "2"] } else { &[] };
+    let mut command = command(&[&["restore", "--device", "cpu"], steps, arguments].concat());
     command.current_dir(folder.path("")).env("SOFTDIFF_PHOTO_MODEL", &*MODEL).output().unwrap()
 }
 
@@ -39,7 +41,7 @@ fn size(picture: &Picture) -> (usize, usize, usize) {
 fn a_photograph_is_restored_beside_the_user_without_naming_a_model() {
     let scratch = Scratch::new("photo");
     photograph(&scratch.path("photo.png"), 45, 30);
-    let output = restore(&scratch, &["photo.png"]);
+    let output = restore(&scratch, &["photo.png", "--task", "deblur"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
     for words in
@@ -111,6 +113,99 @@ fn a_folder_is_restored_whole_and_one_bad_image_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_clean_picture_with_a_hole_is_filled_in_without_a_warning() {
+    let scratch = Scratch::new("photo-hole");
+    photograph(&scratch.path("photo.png"), 40, 30);
+    let mask: Vec<u8> = (0..40 * 30).map(|i| if (10..20).contains(&(i % 40)) { 255 } else { 0 }).collect();
+    std::fs::write(scratch.path("mask.png"), png::encode(40, 30, 1, &mask)).unwrap();
+    let facts = restored(&scratch, &["photo.png", "--mask", "mask.png"]);
+    let image = &facts["images"][0];
+    assert!(image["warning"].is_null() && image["misfit"].as_f64().unwrap() < 1.0, "{facts}");
+    let (before, after) = (read(scratch.path("photo.png")), read(scratch.path("photo-restored.png")));
+    assert!((0..mask.len()).all(|i| mask[i] == 255 || before.pixels[i] == after.pixels[i]));
+}
+
+#[test]
+fn a_flag_that_would_change_nothing_is_refused_and_seeds_are_seeds_of_samples() {
+    let scratch = Scratch::new("photo-flags");
+    photograph(&scratch.path("photo.png"), 24, 20);
+    for (flags, flag) in [
+        (vec!["--sampler", "heun"], "--sampler"),
+        (vec!["--set", "sample.churn_rate=2"], "--set"),
+        (vec!["--batch", "4"], "--batch"),
+        (vec!["--task", "denoise", "--quality", "best"], "--quality"),
+        (vec!["--task", "denoise", "--steps", "4"], "--steps"),
+        (vec!["--task", "denoise", "--sampler", "heun"], "--sampler"),
+    ] {
+        let failed = restore(&scratch, &[&["photo.png"], &flags[..]].concat());
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(said.contains(&format!("{flag} has no effect")) && said.contains("hint: leave it out"), "{said}");
+    }
+    let none = restore(&scratch, &["photo.png", "--batch", "0"]);
+    assert_eq!(none.status.code(), Some(2), "{}", text(&none.stderr));
+    assert_eq!(command(&["sample", &MODEL, "--batch", "0"]).output().unwrap().status.code(), Some(2));
+    let facts = restored(&scratch, &["photo.png", "--level", "1", "--seeds", "5..7", "--sampler", "heun"]);
+    assert_eq!(facts["images"][0]["samples"], 2);
+    for seed in ["5", "6"] {
+        read(scratch.path(&format!("photo-restored-sample-00{seed}.png")));
+    }
+}
+
+#[test]
+fn a_folder_is_restored_in_two_commands_and_names_stay_apart() {
+    let scratch = Scratch::new("photo-rest");
+    std::fs::create_dir(scratch.path("in")).unwrap();
+    for name in ["in/a.png", "in/b.png"] {
+        photograph(&scratch.path(name), 20, 20);
+    }
+    let flags = ["in", "--task", "denoise", "--out", "out"];
+    restored(&scratch, &flags);
+    let first = bytes(scratch.path("out/a-restored.png"));
+    photograph(&scratch.path("in/c.png"), 24, 20);
+    std::fs::write(scratch.path("out/a-restored.png"), "finished").unwrap();
+    let facts = restored(&scratch, &[&flags[..], &["--skip-existing"]].concat());
+    let skipped: Vec<bool> = facts["images"].as_array().unwrap().iter().map(|i| i["skipped"] == true).collect();
+    assert_eq!(skipped, [true, true, false], "{facts}");
+    assert_eq!(bytes(scratch.path("out/a-restored.png")), b"finished");
+    assert_eq!(size(&read(scratch.path("out/c-restored.png"))), (24, 20, 1));
+    // What differs by the ending alone has names of its own; the contents decide the format.
+    std::fs::copy(scratch.path("in/a.png"), scratch.path("in/a.jpg")).unwrap();
+    restored(&scratch, &["in", "--task", "denoise", "--out", "apart"]);
+    for name in ["a.png", "a.jpg"] {
+        assert_eq!(bytes(scratch.path(&format!("apart/{name}-restored.png"))), first, "{name}");
+    }
+    read(scratch.path("apart/b-restored.png"));
+}
+
+#[test]
+fn what_is_passed_over_of_folders_and_archives_is_said() {
+    let scratch = Scratch::new("photo-within");
+    std::fs::create_dir_all(scratch.path("in/within")).unwrap();
+    for name in ["in/a.png", "in/within/b.png", "in/within/c.png"] {
+        photograph(&scratch.path(name), 20, 20);
+    }
+    for (place, words) in [
+        ("in", "in: 1 folder within passed over"),
+        ("images.zip", "images.zip has 2 images, of which the first is restored; --index"),
+    ] {
+        if place.ends_with("zip") {
+            let made =
+                command(&["sample", &MODEL, "--seeds", "0..2", "--steps", "1", "--out", place, "--device", "cpu"])
+                    .current_dir(scratch.path(""))
+                    .output()
+                    .unwrap();
+            assert!(made.status.success(), "{}", text(&made.stderr));
+        }
+        let output = restore(&scratch, &[place, "--task", "denoise", "--out", "out"]);
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains(words), "{said}");
+    }
+    let chosen = restore(&scratch, &["images.zip", "--index", "1", "--task", "denoise", "--out", "out"]);
+    assert!(chosen.status.success() && !text(&chosen.stderr).contains("of which"), "{}", text(&chosen.stderr));
+}
+
+#[test]
 fn nothing_is_replaced_without_force() {
     let scratch = Scratch::new("photo-force");
     photograph(&scratch.path("photo.png"), 20, 20);
@@ -122,6 +217,11 @@ fn nothing_is_replaced_without_force() {
     assert_eq!(bytes(scratch.path("photo-restored.png")), b"precious");
     restored(&scratch, &["photo.png", "--level", "1", "--force"]);
     read(scratch.path("photo-restored.png"));
+    // What is left of a run that was killed is no reason to refuse; an image to be restored is.
+    std::fs::write(scratch.path("new-preview.png"), "left").unwrap();
+    restored(&scratch, &["photo.png", "--level", "1", "--out", "new.png"]);
+    let refused = restore(&scratch, &["new-preview.png", "--level", "1", "--out", "new.png", "--force"]);
+    assert!(text(&refused.stderr).contains("a preview would be written to new-preview.png"));
 }
 
 #[test]
@@ -131,6 +231,8 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
     photograph(&scratch.path("mask.png"), 10, 20);
     std::fs::create_dir(scratch.path("other")).unwrap();
     photograph(&scratch.path("other/photo.png"), 20, 20);
+    std::fs::create_dir(scratch.path("folder.png")).unwrap();
+    std::fs::write(scratch.path("wide.png"), png::encode(9000, 1, 1, &[0; 9000])).unwrap();
     std::fs::write(scratch.path("text.txt"), "no image").unwrap();
     for (flags, problem, hint) in [
         (vec!["photo.png", "--mask", "mask.png"], "mask.png has 10x20 pixels, the image 20x20", "give a mask of 20x20"),
@@ -138,11 +240,14 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
         (vec!["photo.png", "other/photo.png"], "two images would be written to photo-restored.png", "rename one"),
         (vec!["photo.png", "other", "--out", "x.png"], "x.png is one file", "give --out a folder"),
         (vec!["photo.png", "--out", "text.txt"], "text.txt is a file", "ends in .png"),
+        (vec!["photo.png", "--out", "new.jpg"], "new.jpg is a file, and neither a PNG", "ends in .png"),
+        (vec!["photo.png", "--out", "folder.png"], "folder.png is a folder with the name of a file", "another --out"),
         (vec!["photo.png", "--level", "1000"], "photo.png: the level of the blur is 1000", "from 0 to 100"),
         (vec!["photo.png", "--level", "-1"], "photo.png: the level of the blur is -1", "from 0 on"),
         (vec!["photo.png", "--task", "super-resolve", "--factor", "9"], "--factor is 9", "2, 3 or 4"),
         (vec!["photo.png", "--task", "jpeg"], "not a JPEG file", "--task denoise"),
         (vec!["photo.png", "--task", "jpeg", "--degrade"], "--degrade cannot compress", "--truth"),
+        (vec!["wide.png"], "9000 x 1, more than the limit of 8192", "hint: resize it, or cut it"),
         (vec!["missing.jpg"], "missing.jpg", "hint: "),
         (vec!["text.txt"], "text.txt", "hint: "),
         (vec![&**MODEL], "is a model, and no image is given", "give images after it"),
@@ -154,6 +259,63 @@ fn what_cannot_be_done_with_photographs_is_said_in_one_message() {
         assert_eq!(said.matches("error: ").count(), 1, "{said}");
     }
     assert!(!Path::new(&scratch.path("photo-restored.png")).exists());
+}
+
+#[test]
+fn a_truth_that_is_no_multiple_of_the_factor_is_cut() {
+    let scratch = Scratch::new("photo-truth");
+    photograph(&scratch.path("truth.png"), 62, 40);
+    photograph(&scratch.path("small.png"), 20, 13);
+    let flags = ["small.png", "--task", "super-resolve", "--factor", "3", "--truth"];
+    let output = restore(&scratch, &[&flags[..], &["truth.png"]].concat());
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("truth.png is cut to 60x39") && said.contains("dB"), "{said}");
+    photograph(&scratch.path("other.png"), 63, 40);
+    let refused = restore(&scratch, &[&flags[..], &["other.png", "--force"]].concat());
+    assert!(text(&refused.stderr).contains("has 63x40 pixels"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_photograph_that_stays_grey_when_it_is_colourised_is_warned_of() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/blurred/astronaut.png");
+    let scratch = Scratch::new("photo-colours");
+    let grey = read(golden.into()).with_channels(1);
+    std::fs::write(scratch.path("grey.png"), grey.to_png()).unwrap();
+    let flags = ["restore", "grey.png", "--task", "colourise", "--quality", "fast", "--device", "cpu"];
+    let output = command(&flags).current_dir(scratch.path("")).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("warning: grey.png: the restored image has hardly any colours"));
+    assert!(said.contains("hint: colourise with a model of one size"), "{said}");
+}
+
+#[test]
+fn noise_and_compression_are_told_from_blur_and_the_choice_can_be_overridden() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../softdiff/tests/golden/compressed");
+    let jpeg = format!("{golden}/astronaut-10.jpg");
+    let clean_file = format!("{golden}/astronaut.png");
+    let clean = read(clean_file.clone());
+    let scratch = Scratch::new("photo-choice");
+    let eta = softdiff::engine::rng::RandomStream::new(0, "noise").normals(clean.pixels.len());
+    let noisy = clean.pixels.iter().zip(eta).map(|(&p, e)| (f64::from(p) + 25.0 * e).round().clamp(0.0, 255.0) as u8);
+    let noisy = Picture { pixels: noisy.collect(), ..clean };
+    std::fs::write(scratch.path("noisy.png"), noisy.to_png()).unwrap();
+    let blurred = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images/astronaut-blurred.png");
+    for (image, flags, task) in [
+        ("noisy.png", &[][..], "denoise"),
+        ("noisy.png", &["--task", "deblur"][..], "deblur"),
+        ("noisy.png", &["--level", "1"][..], "deblur"),
+        (&jpeg, &[][..], "JPEG artefacts"),
+        (&jpeg, &["--task", "deblur"][..], "deblur"),
+        (blurred, &[][..], "deblur"),
+        (&clean_file, &[][..], "denoise"),
+    ] {
+        let flags = [&["--out", "x.png", "--force", "--json", image], flags].concat();
+        let output = restore(&scratch, &flags);
+        let facts: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        assert_eq!(facts["images"][0]["task"], task, "{flags:?}");
+        let said = text(&output.stderr);
+        assert_eq!(said.contains("--task deblur undoes a blur"), task != "deblur", "{said}");
+    }
 }
 
 #[test]

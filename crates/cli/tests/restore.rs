@@ -25,7 +25,7 @@ fn every_task_gives_samples_their_mean_their_spread_and_scores() {
     let kernel = scratch.path("kernel.json");
     std::fs::write(&kernel, r#"{"kernel": [0.25, 0.5, 0.25], "boundary": "reflect"}"#).unwrap();
     let out = scratch.path("out");
-    let common = ["--seeds", "0..2", "--out", &out, "--device", "cpu", "--json"];
+    let common = ["--seeds", "0..2", "--out", &out, "--force", "--device", "cpu", "--json"];
     let cases: [(&str, &str, Vec<&str>); 6] = [
         ("deblur", &clean, vec!["--degrade", "--level", "2"]),
         ("the path's corruption", &clean, vec!["--degrade", "--time", "0.5"]),
@@ -58,6 +58,29 @@ fn every_task_gives_samples_their_mean_their_spread_and_scores() {
 }
 
 #[test]
+fn a_folder_of_results_is_neither_replaced_without_force_nor_named_like_a_file() {
+    let scratch = Scratch::new("restore-twice");
+    let run = tiny_run(&scratch);
+    let (clean, out) = (picture(&scratch, "clean.png", 16), scratch.path("out"));
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(format!("{out}/mean.png"), "precious").unwrap();
+    let flags =
+        ["restore", &run, &clean, "--level", "1", "--seeds", "0..1", "--steps", "2", "--device", "cpu", "--out"];
+    let refused = softdiff(&[&flags[..], &[&out]].concat());
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("mean.png exists already") && said.contains("--force"), "{said}");
+    assert_eq!(support::bytes(format!("{out}/mean.png")), b"precious");
+    done(&[&flags[..], &[&out, "--force"]].concat());
+    softdiff::image::decode(&support::bytes(format!("{out}/mean.png"))).unwrap();
+    let file = scratch.path("new.png");
+    let refused = softdiff(&[&flags[..], &[&file]].concat());
+    let said = text(&refused.stderr);
+    assert!(said.contains("new.png is a file, and the images need a folder") && said.contains("hint: "), "{said}");
+    assert!(!std::path::Path::new(&file).exists());
+}
+
+#[test]
 fn what_cannot_be_restored_says_why() {
     let scratch = Scratch::new("restore-bad");
     let run = tiny_run(&scratch);
@@ -69,6 +92,7 @@ fn what_cannot_be_restored_says_why() {
         (vec![&clean, "--task", "inpaint"], "no mask", "hint: give --mask"),
         (vec![&clean, "--degrade"], "how much", "hint: give --level"),
         (vec![&clean, "--corruption", "motion"], "length of the motion", "hint: give --level"),
+        (vec![&clean, "--corruption", "defocus"], "radius of the disc", "hint: give --level"),
         (vec![&clean, "--time", "1.5"], "time 1.5 is outside the path", "hint: give a time from 0"),
         (vec![&clean, "--level", "-1"], "-1", "hint: give a level from 0"),
         (vec![&clean, "--level", "1", "--noise", "-1"], "is -1", "hint: give a deviation"),
@@ -90,7 +114,8 @@ const PHOTOGRAPHS: [&str; 4] = ["astronaut", "coffee", "chelsea", "rocket"];
 fn restored(scratch: &Scratch, photograph: &str, blurred_by: &str, flags: &[&str]) -> (Value, f64) {
     let (seen, truth) = (format!("{GOLDEN}/{photograph}-{blurred_by}.png"), format!("{GOLDEN}/{photograph}.png"));
     let out = scratch.path("out");
-    let short = ["--seeds", "0..1", "--steps", "10", "--truth", &truth, "--out", &out, "--device", "cpu", "--json"];
+    let common = ["--seeds", "0..1", "--steps", "10", "--truth", &truth];
+    let short = [&common[..], &["--out", &out, "--force", "--device", "cpu", "--json"]].concat();
     let printed = done(&[&["restore", MODEL, &seen], &short[..], flags].concat());
     let facts: Value = serde_json::from_str(&printed).unwrap();
     let psnr = |of: &str| facts["scores"][of]["psnr"].as_f64().unwrap();
@@ -136,7 +161,7 @@ fn the_boundary_that_is_given_is_used_and_a_wrong_one_is_warned_of() {
     }
     let seen = format!("{GOLDEN}/coffee-pillow.png");
     let out = scratch.path("out");
-    let short = ["--seeds", "0..1", "--steps", "4", "--out", &out, "--device", "cpu"];
+    let short = ["--seeds", "0..1", "--steps", "4", "--out", &out, "--force", "--device", "cpu"];
     let wrong = softdiff(&[&["restore", MODEL, &seen, "--boundary", "zero"], &short[..]].concat());
     let said = text(&wrong.stderr);
     assert!(said.contains("boundary zero") && said.contains("warning: ") && said.contains("hint: "), "{said}");

@@ -127,6 +127,34 @@ fn super_resolution_gives_the_larger_photograph() {
 }
 
 #[test]
+fn known_pixels_stay_exactly_as_they_were_unless_they_are_noisy() {
+    let image = photograph(50, 40);
+    let known: Vec<bool> = (0..50 * 40).map(|i| !(15..30).contains(&(i % 50))).collect();
+    let restoration = Restoration::new(model()).task(Task::Inpaint { known: known.clone() }).seeds(0..2).guess_steps(4);
+    let mut last = Vec::new();
+    let mut watch = |event: RestoreEvent| {
+        if let RestoreEvent::Guess(guess) = event {
+            last = guess.to_vec();
+        }
+    };
+    let restored = restoration.restore(restoration.observe(&image).unwrap(), &mut watch).unwrap();
+    let (one, other) = restored.samples.split_at(image.pixels.len());
+    for made in [&restored.mean[..], &last, one, other] {
+        let made = softdiff::image::from_unit(made);
+        let same = |i: usize| made[i] == image.pixels[i];
+        assert!((0..made.len()).filter(|&i| known[i]).all(same) && !(0..made.len()).all(same));
+    }
+    assert!(known.iter().zip(&restored.std).all(|(&known, &std)| !known || std == 0.0));
+    assert!(restored.misfit < 1e-9 && restored.warning().is_none(), "{}", restored.misfit);
+    let mut noisy = restoration.noise(0.02).run(&image).unwrap();
+    assert_ne!(noisy.mean[0], restored.mean[0]);
+    // What to try where it does not fit is what the task has.
+    noisy.misfit = 3.0;
+    let (_, remedy) = noisy.warning().unwrap();
+    assert!(remedy.contains("--noise") && !remedy.contains("--boundary"), "{remedy}");
+}
+
+#[test]
 fn progress_counts_the_tiles_of_all_samples() {
     let device = Device::open("cpu").unwrap();
     let task = Task::Deblur { kind: Some(BlurKind::Gaussian), level: Some(1.0), boundary: None, direction: None };

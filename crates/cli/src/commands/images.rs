@@ -40,10 +40,17 @@ pub fn one(path: &Path, index: usize) -> Result<Picture, Failure> {
     }
 }
 
+/// How many images a data source has; none where it cannot be opened.
+pub fn count(path: &Path) -> usize {
+    Source::open(path).map_or(0, |source| source.len())
+}
+
 /// The failure of an image that cannot be decoded.
 pub fn undecodable(path: &Path, error: ImageError) -> Failure {
     let hint = match &error {
         ImageError::Memory(error) => error.hint.clone(),
+        ImageError::Side { limit, .. } => format!("resize it, or cut it into parts of at most {limit} pixels a side"),
+        ImageError::Allocation { .. } => "resize it, or cut it into parts".into(),
         _ => "save it again as PNG, or give another image".into(),
     };
     Failure::new(format!("{}: {error}", path.display())).hint(hint)

@@ -1,29 +1,28 @@
 //! `softdiff restore`: what a degraded image may have been, several times.
 
 mod kernel;
+mod mask;
 mod model;
+mod one_size;
 mod outputs;
 mod photographs;
+mod preview;
+mod read;
 mod task;
 mod write;
 
 use super::checkpoint::CheckpointFlag;
 use super::device::DeviceFlag;
-use super::images;
 use super::seeds::Seeds;
 use super::steps::steps;
 use crate::diagnostics::{Failure, Outcome};
-use crate::progress::Progress;
 use clap::Args;
 pub use model::pictures_in;
 use photographs::{Photographs, Quality};
-use serde_json::json;
-use softdiff::corruption::Shape;
 use softdiff::model::Model;
 use softdiff::recipe::{SampleSection, Weights};
-use softdiff::restore::{self, Restoration, RestoreEvent};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Instant;
 
 const EXAMPLE: &str = "\
 Example: photographs of any size, with the model for photographs; blur and noise are estimated from each
@@ -49,14 +48,16 @@ Example: other tasks with the same model; white pixels of the mask are to be fil
 Example: see how well it works on a clean image, degraded first
   softdiff restore runs/first embedded:fashion-mnist --index 3 --degrade --level 2
 
-A photograph gives NAME-restored.png with the metadata of the original; nothing is replaced without --force. With a model of one size the folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.";
+A photograph gives NAME-restored.png with the metadata of the original; nothing but its preview is replaced without --force. With a model of one size the folder gets each sample, their mean (the best guess), their spread (white where they differ most), and all of it on one sheet.
+
+Exit codes: 0 done, 1 failed, 75 stopped by SIGTERM or SIGHUP, 130 by Ctrl-C. Photographs finished before are written; --skip-existing goes on.";
 
 /// Restore a degraded image with a trained model: deblur, denoise, inpaint, super-resolve, colourise, or undo any linear map.
 #[derive(Args)]
 #[command(after_help = EXAMPLE, override_usage = "softdiff restore [OPTIONS] [MODEL] <IMAGE>...")]
 pub struct Restore {
     /// A model (a run's folder, one of its checkpoints, or an exported model) and the image, or any data source. Without a
-    /// model, the one for photographs, which takes images of any size, several of them, and folders.
+    /// model, the one for photographs, which takes images of up to 8192 pixels a side, several of them, and folders.
     #[arg(value_name = "IMAGE", required = true)]
     arguments: Vec<PathBuf>,
     /// Which image of a data source [default: 0].
@@ -73,7 +74,8 @@ pub struct Restore {
     /// How much work a photograph is worth [default: default].
     #[arg(long, value_enum)]
     quality: Option<Quality>,
-    /// Which samples: 7, 0..8, 10..=19, or a list of these [default: 0..8; of photographs as many as their --quality has].
+    /// Which samples: 7, 0..8, 10..=19, or a list of these [default: 0..8; of photographs none,
+    /// with --samples or --spread 0..4]. Those of photographs are written, unless --spread alone asks for them.
     #[arg(long)]
     seeds: Option<Seeds>,
     /// Go back along the path without looking at the image again; what was seen may then change.
@@ -95,7 +97,7 @@ pub struct Restore {
     weights: Option<Weights>,
     /// Samples at a time.
     #[arg(long)]
-    batch: Option<usize>,
+    batch: Option<NonZeroUsize>,
     /// The folder to write to [default: restored]; for photographs a folder or a .png file [default: NAME-restored.png].
     #[arg(long, value_name = "FILE|FOLDER")]
     out: Option<PathBuf>,
@@ -108,9 +110,12 @@ pub struct Restore {
     /// Write a photograph before and after side by side too.
     #[arg(long)]
     compare: bool,
-    /// Replace files of restored photographs that exist.
+    /// Replace files that exist.
     #[arg(long)]
     force: bool,
+    /// Leave out photographs whose restored file exists, such as those that an interrupted command has finished.
+    #[arg(long, conflicts_with = "force")]
+    skip_existing: bool,
     #[command(flatten)]
     device: DeviceFlag,
 }
@@ -131,96 +136,5 @@ impl Restore {
         section.sampler = self.sampler.clone().unwrap_or(section.sampler);
         section.steps = self.steps.unwrap_or(section.steps);
         Ok(section)
-    }
-
-    /// Refuses what only photographs have.
-    fn check_for_one_size(&self, model: &Model, images: &[PathBuf]) -> Outcome {
-        let Shape { height, width, .. } = model.path.shape();
-        if images.len() > 1 {
-            let failure = Failure::new(format!("{} restores one image of {width}x{height} at a time", model.name));
-            return Err(failure.hint("give one image, or a model that takes images of any size"));
-        }
-        for (flag, given) in [
-            ("--quality", self.quality.is_some()),
-            ("--samples", self.samples),
-            ("--spread", self.spread),
-            ("--compare", self.compare),
-            ("--force", self.force),
-        ] {
-            if given {
-                let failure =
-                    Failure::new(format!("{flag} has no effect: {} makes images of {width}x{height}", model.name));
-                return Err(failure
-                    .hint("leave it out: the folder of --out gets the mean, the spread, each sample and a sheet"));
-            }
-        }
-        Ok(())
-    }
-
-    fn of_one_size(&self, model: &Model, images: &[PathBuf], json: bool) -> Outcome {
-        self.check_for_one_size(model, images)?;
-        let out = self.out.clone().unwrap_or_else(|| "restored".into());
-        if out.exists() && !out.is_dir() {
-            let failure = Failure::new(format!("{} is a file, and the images need a folder", out.display()));
-            return Err(failure.hint("give another --out, such as restored"));
-        }
-        let section = self.section(model)?;
-        let seeds = self.seeds.as_ref().map_or_else(|| (0..8).collect(), |seeds| seeds.0.clone());
-        let picture = images::one(&images[0], self.index.unwrap_or(0))?;
-        let found = Shape::new(picture.height, picture.width, picture.channels);
-        let task = self.task.task(model, found, None, self.degrade)?;
-        let sampler = section.sampler.clone();
-        let restoration = Restoration::new(model)
-            .task(task)
-            .noise(self.task.noise)
-            .sampling(section)
-            .seeds(seeds.iter().copied())
-            .unconditioned(self.free)
-            .batch(self.batch);
-        let observed = if self.degrade { restoration.degrade(&picture)? } else { restoration.observe(&picture)? };
-        let truth = match &self.truth {
-            Some(file) => Some(restore::fitted(&images::one(file, 0)?, observed.path.shape())?),
-            None => observed.truth.clone(),
-        };
-        let device = self.device.open()?;
-        let begun = Instant::now();
-        let progress = Progress::new("restoring", "samples");
-        let mut update = |event: RestoreEvent| {
-            if let RestoreEvent::Work { done, total } = event {
-                progress.update(done, total);
-            }
-        };
-        let restored = restoration.device(&device).restore(observed, &mut update)?;
-        drop(progress);
-        let seconds = begun.elapsed().as_secs_f64();
-        let files = write::files(&out, &restored, truth.as_deref(), &seeds)?;
-        let scores = truth.as_deref().map(|truth| restored.scores(truth)).transpose()?;
-        let (warning, steps, seen) = (restored.warning(), restored.steps, &restored.observed);
-        let (start, noise) = (seen.entry.time(), seen.observation.sigma());
-        if json {
-            let facts = json!({
-                "model": model.name, "step": model.step, "checkpoint": model.checkpoint, "weights": model.weights.to_string(), "task": seen.task,
-                "level": seen.level, "boundary": seen.boundary, "noise": noise, "entered_at": start, "mismatch": seen.mismatch,
-                "sampler": sampler, "steps": steps, "samples": seeds.len(), "seconds": seconds,
-                "misfit": restored.misfit, "warning": warning.map(|(problem, remedy)| format!("{problem}; {remedy}")), "scores": scores, "files": files,
-                "device": device.to_string(),
-            });
-            println!("{facts}");
-            return Ok(());
-        }
-        let level = seen.level.map_or(String::new(), |level| format!(" of level {level:.3}"));
-        let boundary = seen.boundary.map_or(String::new(), |edge| format!(", boundary {edge:?}").to_lowercase());
-        eprintln!("{}{level}{boundary}, by {} at {}", seen.task, model.name, model.stage());
-        eprintln!("noise {noise:.4}{}", if seen.noise_estimated { ", estimated from the image" } else { "" });
-        eprintln!("entered at t = {start:.3}, {sampler} in {steps} steps, {seconds:.1} s on {device}");
-        if let Some(scores) = scores {
-            eprint!("{}", write::table(&scores));
-        }
-        if let Some((problem, remedy)) = warning {
-            eprintln!("warning: {problem}");
-            eprintln!("hint: {remedy}");
-        }
-        eprintln!("wrote {} images to {}; sheet.png has them all", files.len(), out.display());
-        Ok(())
     }
 }

@@ -23,6 +23,7 @@ use softdiff::prior::Prior;
 use softdiff::recipe::{SampleSection, Weights};
 use softdiff::run::StopRequest;
 use softdiff::sampler::{Ending, SamplerError};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ pub struct Sample {
     weights: Option<Weights>,
     /// Images at a time.
     #[arg(long)]
-    batch: Option<usize>,
+    batch: Option<NonZeroUsize>,
     /// Where to: a .png (grid), .npz or .zip, or a folder (one file per seed) [default: samples.png, without --film and --means].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -166,7 +167,7 @@ impl Sample {
             Some(part) => part.of(&self.seeds.0, "seeds")?,
             None => &self.seeds.0,
         };
-        let batch = self.batch.unwrap_or(batch_size::SAMPLING.on(&device));
+        let batch = self.batch.map(NonZeroUsize::get).unwrap_or(batch_size::SAMPLING.on(&device));
         let batch = batch_size::of_part(batch, seeds.len(), &device, ranks);
         let precision = model.recipe.train.precision;
         let generation = model.generation(sampler.as_ref(), &sampling, batch);

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 #[allow(missing_docs)] // The fields are named as the messages use them.
 pub enum RestoreError {
     /// An observation of another size than the model's images.
-    #[error("the observation has {found} values, images of {shape} have {}", shape.len())]
+    #[error("the observation has {found} values, images of {} have {}", size(shape), shape.len())]
     Size { found: usize, shape: Shape },
     /// An image of another size than the model's.
     #[error("the image has {}x{} pixels, this model makes {}x{}", found.width, found.height, shape.width, shape.height)]
@@ -23,7 +23,7 @@ pub enum RestoreError {
     #[error("{what} is {value}")]
     Number { what: &'static str, value: f64, remedy: &'static str },
     /// An image that is no smaller version of the model's images.
-    #[error("an image of {found} is no whole fraction of {shape}")]
+    #[error("an image of {} is no whole fraction of {}", size(found), size(shape))]
     Fraction { found: Shape, shape: Shape },
     /// Inpainting without a mask.
     #[error("there is no mask")]
@@ -34,9 +34,6 @@ pub enum RestoreError {
     /// Nothing to estimate from.
     #[error("{what} cannot be estimated from this image")]
     NoEstimate { what: &'static str, remedy: &'static str },
-    /// Motion of unknown length.
-    #[error("the length of the motion cannot be estimated")]
-    NoMotion,
     /// An image to be degraded by an unknown amount.
     #[error("how much to degrade?")]
     NoLevel,
@@ -74,6 +71,11 @@ pub enum RestoreError {
     Engine(#[from] softdiff_engine::Error),
 }
 
+/// Width and height, as people say them.
+pub(super) fn size(shape: &Shape) -> String {
+    format!("{}x{}", shape.width, shape.height)
+}
+
 impl Hint for RestoreError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
@@ -85,8 +87,9 @@ impl Hint for RestoreError {
             RestoreError::Number { remedy, .. } | RestoreError::NoEstimate { remedy, .. } => (*remedy).into(),
             RestoreError::Fraction { .. } => "shrink or cut it so that its sides divide those".into(),
             RestoreError::NoMask => "give --mask, an image that is white where to fill in".into(),
-            RestoreError::Mask { .. } => "white pixels are missing, black ones are known".into(),
-            RestoreError::NoMotion => "give --level, in pixels".into(),
+            RestoreError::Mask { .. } => {
+                "paint what is missing white; dark pixels, such as black or red, and transparent ones are known".into()
+            }
             RestoreError::NoLevel => "give --level, such as --level 2".into(),
             RestoreError::NeverEntered => "leave --free out, or train a model on that corruption".into(),
             RestoreError::Memory(error) => return error.hint(),

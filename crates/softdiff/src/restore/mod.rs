@@ -14,6 +14,7 @@ mod conditioned;
 mod entry;
 mod error;
 mod estimate;
+mod guess;
 mod observation;
 mod photo_model;
 mod plug_and_play;

@@ -110,6 +110,19 @@ impl Observation {
         &self.values
     }
 
+    /// Sets the pixels of images that were seen as they are, without noise: the known ones of a masked picture. Other observations have none.
+    pub(super) fn set_known(&self, images: &mut [f64], to: &[f64]) {
+        let LinearMap::PixelDiagonal(weights) = &self.map else { return };
+        if self.sigma > QUANTISATION {
+            return;
+        }
+        let channels = self.shape.channels.max(1);
+        for image in images.chunks_exact_mut(self.shape.len().max(1)) {
+            let pixels = image.chunks_exact_mut(channels).zip(to.chunks_exact(channels)).zip(weights.iter());
+            pixels.filter(|(_, weight)| **weight == 1.0).for_each(|((x, to), _)| x.copy_from_slice(to));
+        }
+    }
+
     /// The root of the mean of `(y - A x)^2` in units of s: about 1 for an image that explains what was seen.
     pub fn misfit(&self, x: &[f64]) -> Result<f64> {
         let seen = self.map.apply(self.shape, x)?;

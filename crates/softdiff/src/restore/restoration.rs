@@ -1,9 +1,10 @@
 //! Restoring an image with a trained model.
 
+use super::error::size;
 use super::task::{shape_at, shape_of};
 use super::{
     ImageCovariance, Observed, POOR_FIT, PathEntry, PlugAndPlay, PosteriorSampler, PosteriorSamples, RestoreError,
-    Result, Task, TileSize,
+    Result, Task, TileSize, fitted,
 };
 use crate::corruption::Shape;
 use crate::image::Picture;
@@ -21,6 +22,8 @@ const GUESS_STEPS: usize = 16;
 const WORKING_COPIES: u64 = 24;
 /// Bytes beside the copies of a photograph: those of its tiles, of threads, and of an allocator that has gaps.
 const BESIDE_PHOTOGRAPHS: u64 = 256 << 20;
+/// A mean chroma below this looks grey. That of coloured photographs is about 0.1.
+const GREY: f64 = 5.0 / 255.0;
 /// Square matrices of an image's sides, which heat dissipation is made of.
 const SIDE_MATRICES: u64 = 3;
 
@@ -63,6 +66,7 @@ impl Recipe {
 pub struct Restoration<'a> {
     model: &'a Model,
     task: Option<Task>,
+    quantization: Option<[u16; 64]>,
     noise: Option<f64>,
     section: Option<SampleSection>,
     seeds: Option<Vec<u64>>,
@@ -118,6 +122,7 @@ impl<'a> Restoration<'a> {
         Restoration {
             model,
             task: None,
+            quantization: None,
             noise: None,
             section: None,
             seeds: None,
@@ -129,9 +134,15 @@ impl<'a> Restoration<'a> {
         }
     }
 
-    /// What to undo, where it is known.
+    /// What to undo, where it is known; else it is guessed from the image.
     pub fn task(mut self, task: impl Into<Option<Task>>) -> Self {
         self.task = task.into();
+        self
+    }
+
+    /// The quantization table of luma of a JPEG file, by which strong compression is recognised where no task is given.
+    pub fn quantization(mut self, table: impl Into<Option<[u16; 64]>>) -> Self {
+        self.quantization = table.into();
         self
     }
 
@@ -196,7 +207,15 @@ impl<'a> Restoration<'a> {
 
     /// What was seen in a degraded image.
     pub fn observe(&self, image: &Picture) -> Result<Observed> {
-        let task = self.task_of(image);
+        let own_size = shape_at(self.model, shape_of(image), 1);
+        let task = match &self.task {
+            None if self.model.takes_any_size() => {
+                self.require_memory(own_size)?;
+                let values = fitted(image, own_size)?;
+                super::guess::of_photograph(own_size, &values, self.noise, self.quantization)
+            }
+            _ => self.task_of(image),
+        };
         self.require_memory(task.restored_shape(self.model, image))?;
         self.check(task.observe(self.model, image, self.noise)?)
     }
@@ -215,10 +234,14 @@ impl<'a> Restoration<'a> {
         let sides = bytes(&[height, height]).saturating_add(bytes(&[width, width]));
         let one = image.saturating_mul(WORKING_COPIES).saturating_add(sides.saturating_mul(SIDE_MATRICES));
         let one = if shape == self.model.path.shape() { one } else { one.saturating_add(BESIDE_PHOTOGRAPHS) };
-        memory::require(one, format!("restoring an image of {shape}"), "give a smaller image, or a part of it")?;
+        memory::require(
+            one,
+            format!("restoring an image of {}", size(&shape)),
+            "give a smaller image, or a part of it",
+        )?;
         let seeds = self.all_seeds().len();
         let samples = image.saturating_mul(seeds as u64);
-        let what = format!("restoring {seeds} samples of {shape}");
+        let what = format!("restoring {seeds} samples of {}", size(&shape));
         Ok(memory::require(one.saturating_add(samples), what, "give fewer --seeds, or a smaller image")?)
     }
 
@@ -292,10 +315,21 @@ impl<'a> Restoration<'a> {
         let mut denoiser = Watched { inner: denoiser, look: |_: &[f64]| self.go_on() };
         let denoiser = &mut denoiser;
         let guess_steps = self.guess_evaluations(&observed);
+        // A restoration without looking at the observation again may change what was seen.
+        let with_known = |mut images: Vec<f64>, known: &[f64]| {
+            if self.conditioned {
+                observation.set_known(&mut images, known);
+            }
+            images
+        };
         let guess = match self.guesses() {
             true => {
                 let guess = PlugAndPlay { path: &observed.path, spread: &spread, steps: self.guess_steps };
-                Some(guess.run(denoiser, observation, &mut |guess| watch(RestoreEvent::Guess(guess)))?)
+                let mut shown = |guess: &[f64]| {
+                    watch(RestoreEvent::Guess(&with_known(guess.to_vec(), observation.values())));
+                };
+                let guess = guess.run(denoiser, observation, &mut shown)?;
+                Some(with_known(guess, observation.values()))
             }
             false => None,
         };
@@ -315,6 +349,8 @@ impl<'a> Restoration<'a> {
         let mut progress = |done, total| watch(RestoreEvent::Work { done, total });
         let PosteriorSamples { samples, mean, std } =
             posterior.run(denoiser, observation, &self.all_seeds(), &mut progress)?;
+        let [samples, mean] = [samples, mean].map(|images| with_known(images, observation.values()));
+        let std = with_known(std, &vec![0.0; observation.values().len()]);
         let steps = posterior.sampling()?.times.len() - 1;
         let (mean, guess_steps) = match guess {
             Some(guess) => (guess, Some(guess_steps)),
@@ -354,22 +390,49 @@ impl<'a> Restoration<'a> {
 }
 
 impl Restored {
+    /// The mean difference between the largest and the smallest channel of a pixel.
+    fn chroma(&self) -> f64 {
+        let Shape { channels, .. } = self.observed.observation.shape();
+        let extent = |pixel: &[f64]| {
+            let most = |pick: fn(f64, f64) -> f64| pixel.iter().copied().reduce(pick).unwrap_or_default();
+            most(f64::max) - most(f64::min)
+        };
+        let all = self.mean.chunks_exact(channels.max(1));
+        all.clone().map(extent).sum::<f64>() / all.len().max(1) as f64
+    }
+
     /// The standard deviations as an image, the largest of them white.
     pub fn spread(&self) -> Vec<f64> {
         let largest = self.std.iter().copied().fold(0.0, f64::max);
         self.std.iter().map(|std| if largest > 0.0 { std / largest } else { 0.0 }).collect()
     }
 
-    /// What to say of a restored image that does not explain what was seen, and what to do about it.
+    /// What to say of a restored image that does not explain what was seen, or that is to have colours and has none, and what to do
+    /// about it.
     pub fn warning(&self) -> Option<(String, &'static str)> {
+        if self.observed.task == "colourise" && self.misfit <= POOR_FIT && self.chroma() < GREY {
+            let problem =
+                "the restored image has hardly any colours: the model does not know what is in the image".into();
+            return Some((problem, "colourise with a model of one size, trained on images of that kind"));
+        }
         let problem = format!(
             "the restored image, degraded again, differs from the picture by {:.1} times its noise (about 1 is expected): \
              do not trust it",
             self.misfit
         );
-        let remedy = match self.conditioned {
-            false => "leave --free out, so that the image is taken into account at every step",
-            true => "the image was degraded in another way; try another --boundary, --level, --noise or --corruption",
+        let remedy = match (self.conditioned, self.observed.task) {
+            (false, _) => "leave --free out, so that the image is taken into account at every step",
+            (true, "deblur") if self.observed.level.is_none() => {
+                "the image was degraded in another way; try another --kernel, --boundary or --noise"
+            }
+            (true, "deblur") => {
+                "the image was degraded in another way; try another --boundary, --level, --noise or --corruption"
+            }
+            (true, "undo a map") => "the image was degraded in another way; try another --map or --noise",
+            (true, "super-resolve") => "the image was made smaller in another way; try another --shrunk-by or --noise",
+            (true, "the path's corruption") => "the image was degraded in another way; try another --time or --noise",
+            (true, "inpaint") => "the known pixels have another --noise; without it they stay as they are",
+            (true, _) => "the image has another noise; try another --noise",
         };
         (self.misfit > POOR_FIT).then_some((problem, remedy))
     }

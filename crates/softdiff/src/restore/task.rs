@@ -149,7 +149,9 @@ impl Task {
     /// A blur of which nothing is known.
     pub const DEBLUR: Task = Task::Deblur { kind: None, level: None, boundary: None, direction: None };
 
-    /// What an image looks like to a model.
+    /// What the size and the colours of an image look like to a model. A photograph's pixels say more: [`Restoration::observe`].
+    ///
+    /// [`Restoration::observe`]: super::Restoration::observe
     pub fn guess(found: Shape, model: &Model) -> Task {
         let shape = model.path.shape();
         if model.takes_any_size() {
@@ -308,8 +310,13 @@ impl Task {
                 let (level, level_estimated) = match (*level, kind) {
                     (Some(level), _) => (known(level), false),
                     (None, Some(BlurKind::Custom(_) | BlurKind::Kernel(_))) => (known(1.0), false),
-                    (None, Some(BlurKind::Motion | BlurKind::Shaken { .. } | BlurKind::Disc)) => {
-                        return Err(RestoreError::NoMotion);
+                    (None, Some(BlurKind::Motion | BlurKind::Shaken { .. })) => {
+                        let what = "the length of the motion";
+                        return Err(RestoreError::NoEstimate { what, remedy: "give --level, in pixels" });
+                    }
+                    (None, Some(BlurKind::Disc)) => {
+                        let what = "the radius of the disc";
+                        return Err(RestoreError::NoEstimate { what, remedy: "give --level, in pixels" });
                     }
                     (None, _) if degraded_here => return Err(RestoreError::NoLevel),
                     _ => (blur_estimate(shape, &values, noise)?, true),

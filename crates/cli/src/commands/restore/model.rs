@@ -26,6 +26,13 @@ fn has_images(place: &Path) -> bool {
     is_picture_name(&name) || name.starts_with("embedded:") || named::is_name(place) || !pictures_in(place).is_empty()
 }
 
+/// How many folders are in a folder, hidden ones apart.
+pub fn folders_in(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let is_shown = |entry: &std::fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+    entries.flatten().filter(|entry| is_shown(entry) && entry.path().is_dir()).count()
+}
+
 /// The images of a folder, in the order of their names.
 pub fn pictures_in(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };

@@ -1,21 +1,23 @@
 //! Photographs of any size: one restored file for each, and more on request.
 
 use super::outputs::PhotographFiles;
+use super::preview::Preview;
+use super::read::{photograph, truth};
+use super::write::make_folder;
 use super::{Restore, write};
 use crate::atomic_file::save;
-use crate::commands::images;
 use crate::diagnostics::{Failure, Outcome};
+use crate::output::counted;
 use crate::progress::Progress;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use softdiff::Device;
 use softdiff::corruption::Shape;
-use softdiff::engine::atomic_file::PassingFile;
-use softdiff::image::{PhotographFile, Picture, from_unit, grid, image_file};
+use softdiff::image::{PhotographFile, Picture, from_unit, grid};
 use softdiff::model::Model;
-use softdiff::restore::{PhotoQuality, Restoration, RestoreEvent, fitted};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use softdiff::restore::{PhotoQuality, Restoration, RestoreEvent};
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// How much work a photograph is worth.
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
@@ -42,21 +44,24 @@ impl Quality {
 
 /// Samples that are drawn for --samples and --spread.
 const SAMPLES: u64 = 4;
-/// The least time between two previews.
-const PREVIEW_EVERY: Duration = Duration::from_secs(3);
 
 /// Restores photographs with one model.
 pub struct Photographs<'a> {
     restore: &'a Restore,
     model: &'a Model,
     seeds: Vec<u64>,
+    /// Whether each sample is written.
+    samples: bool,
     steps: usize,
 }
 
 impl<'a> Photographs<'a> {
     pub fn new(restore: &'a Restore, model: &'a Model) -> Result<Photographs<'a>, Failure> {
-        let samples = if restore.samples || restore.spread { SAMPLES } else { 0 };
-        let seeds = restore.seeds.as_ref().map_or_else(|| (0..samples).collect(), |seeds| seeds.0.clone());
+        // Seeds are given for samples; without a look at the image the best guess is the mean of samples.
+        let samples = restore.samples || restore.seeds.is_some() && !restore.spread;
+        let drawn = if samples || restore.spread || restore.free { SAMPLES } else { 0 };
+        let seeds = restore.seeds.as_ref().map_or_else(|| (0..drawn).collect(), |seeds| seeds.0.clone());
+        check_flags(restore, !seeds.is_empty())?;
         if restore.spread && seeds.len() < 2 {
             let failure = Failure::new("one sample has no spread");
             return Err(failure.hint("give several, such as --seeds 0..4"));
@@ -65,7 +70,7 @@ impl<'a> Photographs<'a> {
         let by_set = restore.set.iter().any(|set| set.trim_start().starts_with("sample.steps"));
         let of_section = restore.section(model)?.steps;
         let steps = restore.steps.unwrap_or(if by_set { of_section } else { steps });
-        Ok(Photographs { restore, model, seeds, steps })
+        Ok(Photographs { restore, model, seeds, samples, steps })
     }
 
     /// All of them; one that fails is reported, and the others go on.
@@ -76,10 +81,18 @@ impl<'a> Photographs<'a> {
                 Failure::new(format!("{} is one image, and there are {} to compare", truth.display(), all.len()));
             return Err(failure.hint("restore one image with --truth"));
         }
+        let there = |files: &PhotographFiles| self.restore.skip_existing && files.restored.exists();
+        let (skipped, all): (Vec<_>, Vec<_>) = all.into_iter().partition(there);
+        if !skipped.is_empty() {
+            eprintln!("note: {} restored already, and left out", counted(skipped.len(), "image"));
+        }
         let files: Vec<PathBuf> = all.iter().flat_map(|files| self.names(files)).collect();
         PhotographFiles::check(&files, self.restore.force)?;
+        PhotographFiles::check_previews(&all)?;
         let device = self.restore.device.open()?;
-        let (mut reports, mut failed) = (Vec::new(), 0);
+        let skipped =
+            skipped.iter().map(|files| json!({ "image": files.image.display().to_string(), "skipped": true }));
+        let (mut reports, mut failed) = (skipped.collect::<Vec<Value>>(), 0);
         for (number, files) in all.iter().enumerate() {
             let name = files.image.display().to_string();
             let place = if all.len() > 1 { format!("{} of {}, ", number + 1, all.len()) } else { String::new() };
@@ -114,10 +127,10 @@ impl<'a> Photographs<'a> {
 
     /// The files that a photograph gives.
     fn names(&self, files: &PhotographFiles) -> Vec<PathBuf> {
-        let mut names = vec![files.restored.clone(), files.with("preview")];
+        let mut names = vec![files.restored.clone()];
         names.extend(self.restore.spread.then(|| files.with("spread")));
         names.extend(self.restore.compare.then(|| files.with("compare")));
-        let samples = self.seeds.iter().filter(|_| self.restore.samples);
+        let samples = self.seeds.iter().filter(|_| self.samples);
         names.extend(samples.map(|seed| files.with(&format!("sample-{seed:03}"))));
         names
     }
@@ -130,18 +143,20 @@ impl<'a> Photographs<'a> {
         let mut section = restore.section(self.model)?;
         section.steps = self.steps;
         let sampler = section.sampler.clone();
+        let task = restore.task.task(self.model, found, *quantization, restore.degrade)?;
+        let is_chosen = task.is_none();
         let restoration = Restoration::new(self.model)
-            .task(restore.task.task(self.model, found, *quantization, restore.degrade)?)
+            .task(task)
+            .quantization(*quantization)
             .noise(restore.task.noise)
             .sampling(section)
             .seeds(self.seeds.iter().copied())
             .guess_steps(self.steps)
             .unconditioned(restore.free)
-            .batch(restore.batch)
             .device(device);
         let observed = if restore.degrade { restoration.degrade(picture)? } else { restoration.observe(picture)? };
         let truth = match &restore.truth {
-            Some(file) => Some(fitted(&images::one(file, 0)?, observed.path.shape())?),
+            Some(file) => Some(truth(file, found, observed.path.shape())?),
             None => observed.truth.clone(),
         };
         let tiles = restoration.tiles(&observed, device);
@@ -151,6 +166,10 @@ impl<'a> Photographs<'a> {
             Some(tiles) => format!(" in {tiles} tiles"),
         };
         eprintln!("{}: {place}{}{in_tiles}", files.image.display(), observed.summary());
+        if is_chosen && observed.task != "deblur" {
+            let reason = if observed.task == "denoise" { "no clear blur" } else { "strong JPEG compression" };
+            eprintln!("note: the image shows {reason}; --task deblur undoes a blur all the same");
+        }
         let channels = self.model.path.shape().channels;
         if channels < found.channels {
             eprintln!("note: {} is a model of grey images, so the colours are left out", self.model.name);
@@ -168,7 +187,7 @@ impl<'a> Photographs<'a> {
         let wanted = if observed.task == "colourise" { channels } else { found.channels.min(channels) };
         let shown =
             |values: &[f64]| Picture { width, height, channels, pixels: from_unit(values) }.with_channels(wanted);
-        let mut preview = Preview::new(files.with("preview"));
+        let mut preview = Preview::new(files.preview());
         let restored = restoration.restore(observed, &mut |event| match event {
             RestoreEvent::Work { done, total } => progress.update(done, total),
             RestoreEvent::Guess(guess) => preview.update(|| shown(guess).to_png()),
@@ -193,7 +212,7 @@ impl<'a> Photographs<'a> {
             let both = [shown(seen.observation.values()).pixels, after.pixels].concat();
             write(files.with("compare"), grid::compose(width, height, wanted, &both, 2, 1).to_png())?;
         }
-        if restore.samples {
+        if self.samples {
             let samples = restored.samples.chunks_exact(width * height * channels);
             for (sample, seed) in samples.zip(&self.seeds) {
                 write(files.with(&format!("sample-{seed:03}")), file.to_png(&shown(sample)))?;
@@ -221,46 +240,22 @@ impl<'a> Photographs<'a> {
     }
 }
 
-/// What a photograph looks like so far, in a file that is removed at the end.
-struct Preview {
-    place: PathBuf,
-    file: PassingFile,
-    last: Instant,
-    shown: bool,
-}
-
-impl Preview {
-    fn new(place: PathBuf) -> Preview {
-        Preview { file: PassingFile::new(&place), place, last: Instant::now(), shown: false }
-    }
-
-    /// Writes it anew if that is some time ago.
-    fn update(&mut self, png: impl FnOnce() -> Vec<u8>) {
-        // A preview that cannot be written keeps nobody from the result, whose own error will say why.
-        if self.last.elapsed() < PREVIEW_EVERY || make_folder(&self.place).is_err() || self.file.write(&png()).is_err()
-        {
-            return;
-        }
-        self.last = Instant::now();
-        if !self.shown {
-            eprintln!("preview: {}", self.place.display());
-            self.shown = true;
+/// Refuses flags that would change nothing; `draws`: there are samples.
+fn check_flags(restore: &Restore, draws: bool) -> Outcome {
+    let of_samples = "leave it out, or add --samples: no samples are drawn, and it is theirs";
+    let of_steps = "leave it out: removing noise takes one evaluation of the network";
+    let one_evaluation = restore.task.is_noise() && !draws;
+    let of_steps_only = |set: &String| set.trim_start().starts_with("sample.steps");
+    for (flag, refused, hint) in [
+        ("--sampler", restore.sampler.is_some() && !draws, of_samples),
+        ("--set", !restore.set.iter().all(of_steps_only) && !draws, of_samples),
+        ("--quality", restore.quality.is_some() && one_evaluation, of_steps),
+        ("--steps", restore.steps.is_some() && one_evaluation, of_steps),
+        ("--batch", restore.batch.is_some(), "leave it out: photographs are computed in tiles, one sample at a time"),
+    ] {
+        if refused {
+            return Err(Failure::new(format!("{flag} has no effect on this photograph")).hint(hint));
         }
     }
-}
-
-/// An image file with all that is to be kept of it, or an image of a data source.
-fn photograph(path: &Path, index: Option<usize>) -> Result<PhotographFile, Failure> {
-    match image_file(path).filter(|_| index.is_none()) {
-        Some(bytes) => PhotographFile::read(&bytes).map_err(|error| images::undecodable(path, error)),
-        None => Ok(PhotographFile::from_picture(images::one(path, index.unwrap_or(0))?)),
-    }
-}
-
-/// Makes the folder that a file goes to.
-fn make_folder(file: &Path) -> Outcome {
-    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::new(format!("cannot make {}: {error}", folder.display())).hint("check the folder and its permissions")
-    })
+    Ok(())
 }

@@ -1,20 +1,20 @@
 //! What happened to an image, as it is typed.
 
-use super::kernel;
-use crate::commands::images;
+use super::{kernel, mask};
 use crate::diagnostics::Failure;
 use clap::{Args, ValueEnum};
 use softdiff::corruption::{Boundary, Direction, Shape, ShrinkFilter};
 use softdiff::image::MAX_SIDE;
 use softdiff::model::Model;
 use softdiff::recipe::CorruptionSection;
-use softdiff::restore::{self, BlurKind, RestoreError, Task};
+use softdiff::restore::{BlurKind, RestoreError, Task};
 use std::path::PathBuf;
 
 /// What happened to the image.
 #[derive(Args)]
 pub struct TaskFlags {
-    /// What to undo; without it, what the image and the other flags look like, else the model's own corruption.
+    /// What to undo; without it, what the image and the other flags look like, else the model's own corruption. Photographs with a
+    /// clear blur are deblurred, others denoised, or freed of JPEG artefacts.
     #[arg(long, value_enum)]
     task: Option<TaskName>,
     /// Enter the model's path at this time, from 0 to 1: the image is corrupted as the path is there.
@@ -41,7 +41,7 @@ pub struct TaskFlags {
     /// A .json or .safetensors file with the map of --corruption custom.
     #[arg(long, value_name = "FILE", required_if_eq("corruption", "custom"))]
     map: Option<PathBuf>,
-    /// An image whose white pixels are missing and to be filled in.
+    /// An image whose white pixels are missing and to be filled in; dark and transparent ones are known.
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
     /// How many times larger a photograph is made to super-resolve, and how many times smaller --degrade makes it; 4 if not given.
@@ -68,7 +68,7 @@ pub enum TaskName {
     Inpaint,
     /// Make a small image large.
     SuperResolve,
-    /// Give colours to a grey image.
+    /// Give colours to a grey image, with a model of one size; that for photographs gives hardly any.
     Colourise,
 }
 
@@ -125,7 +125,12 @@ impl From<BoundaryName> for Boundary {
 }
 
 impl TaskFlags {
-    /// What to undo in an image of the shape `found`.
+    /// Whether nothing but noise is to be removed, as the flags say.
+    pub fn is_noise(&self) -> bool {
+        matches!(self.task, Some(TaskName::Denoise | TaskName::Jpeg))
+    }
+
+    /// What to undo in an image of the shape `found`; none where that is to be found out from the pixels of a photograph.
     ///
     /// `quantization` is that of a JPEG file.
     pub fn task(
@@ -134,25 +139,15 @@ impl TaskFlags {
         found: Shape,
         quantization: Option<[u16; 64]>,
         degrade: bool,
-    ) -> Result<Task, Failure> {
+    ) -> Result<Option<Task>, Failure> {
         let own = model.path.shape();
-        let shape = if model.takes_any_size() { Shape { channels: own.channels, ..found } } else { own };
+        let shape = if model.takes_any_size() { found } else { own };
         let known = match &self.mask {
-            Some(file) => {
-                let mask = images::one(file, 0)?;
-                if (mask.height, mask.width) != (shape.height, shape.width) {
-                    let (name, size) = (file.display(), format!("{}x{}", shape.width, shape.height));
-                    let failure =
-                        Failure::new(format!("{name} has {}x{} pixels, the image {size}", mask.width, mask.height));
-                    return Err(failure.hint(format!("give a mask of {size}")));
-                }
-                let mask = restore::fitted(&mask, Shape { channels: 1, ..shape })?;
-                Some(restore::known_pixels(&mask, &file.display().to_string())?)
-            }
+            Some(file) => Some(mask::known(file, shape)?),
             None => None,
         };
         if let Some(t) = self.time {
-            return Ok(Task::OnPath { t });
+            return Ok(Some(Task::OnPath { t }));
         }
         let name = self.task.unwrap_or_else(|| match (self.corruption, Task::guess(found, model)) {
             (Some(CorruptionName::Pixelation), _) => TaskName::SuperResolve,
@@ -166,6 +161,9 @@ impl TaskFlags {
         });
         let any_size = model.takes_any_size();
         self.check(name, model.recipe.path.corruption(), degrade || any_size)?;
+        if any_size && !degrade && !self.says_what() {
+            return Ok(None);
+        }
         if let (true, Some(factor @ (0 | 1 | 5..))) = (any_size, self.factor) {
             let failure = Failure::new(format!("--factor is {factor}"));
             return Err(failure.hint("photographs are super-resolved 2, 3 or 4 times"));
@@ -177,7 +175,7 @@ impl TaskFlags {
                 failure.hint(format!("give a smaller --factor, or a part of the image: {MAX_SIDE} is the limit"))
             );
         }
-        Ok(match (name, known) {
+        Ok(Some(match (name, known) {
             (TaskName::Deblur, _) => Task::Deblur {
                 kind: self.blur()?,
                 level: self.level,
@@ -205,7 +203,13 @@ impl TaskFlags {
                 Task::SuperResolve { factor: self.factor, filter: self.shrunk_by.map(ShrinkFilter::from) }
             }
             (TaskName::Colourise, _) => Task::Colourise,
-        })
+        }))
+    }
+
+    /// Whether a flag says what happened to the image.
+    fn says_what(&self) -> bool {
+        let of_blur = self.corruption.is_some() || self.kernel.is_some() || self.level.is_some();
+        self.task.is_some() || of_blur || self.boundary.is_some() || self.mask.is_some()
     }
 
     /// Which blur, if it was said.

@@ -1,7 +1,7 @@
 //! What a restoration leaves: images, and how near they come.
 
 use crate::atomic_file::save;
-use crate::diagnostics::Failure;
+use crate::diagnostics::{Failure, Outcome};
 use softdiff::corruption::Shape;
 use softdiff::image::{from_unit, grid, png};
 use softdiff::restore::{PairScore, RestorationScores, Restored};
@@ -23,6 +23,12 @@ pub fn table(scores: &RestorationScores) -> String {
     let typical = PairScore { psnr: mean(|score| score.psnr), ssim: mean(|score| score.ssim) };
     let sample = if scores.samples.is_empty() { String::new() } else { line("one sample", &typical) };
     [line("as seen", &scores.seen), line("mean", &scores.mean), sample].concat()
+}
+
+/// What [`files`] writes.
+pub fn names(seeds: &[u64]) -> Vec<String> {
+    let fixed = ["seen.png", "mean.png", "spread.png", "sheet.png"].map(str::to_owned);
+    fixed.into_iter().chain(seeds.iter().map(|seed| format!("sample-{seed:03}.png"))).collect()
 }
 
 /// Writes all images into a folder; gives their names.
@@ -56,4 +62,12 @@ pub fn files(out: &Path, restored: &Restored, truth: Option<&[f64]>, seeds: &[u6
     save(&path, &sheet.to_png())?;
     written.push(path.display().to_string());
     Ok(written)
+}
+
+/// Makes the folder that a file goes to.
+pub fn make_folder(file: &Path) -> Outcome {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::new(format!("cannot make {}: {error}", folder.display())).hint("check the folder and its permissions")
+    })
 }
