@@ -2,6 +2,7 @@
 
 use super::{RestoreError, Result};
 use crate::corruption::{CosineTransform, Shape};
+use rayon::prelude::*;
 use std::f64::consts::PI;
 
 /// A part of an image that an estimate is repeated on has sides of at least so many pixels, and there are at most so many along a side.
@@ -27,20 +28,22 @@ impl Estimate {
     pub fn over_parts(
         shape: Shape,
         values: &[f64],
-        estimate: impl Fn(Shape, &[f64]) -> Result<f64>,
+        estimate: impl Fn(Shape, &[f64]) -> Result<f64> + Sync,
     ) -> Result<Estimate> {
-        let value = estimate(shape, values)?;
         let Shape { height, width, channels } = shape;
         let (down, across) = ((height / PART).min(PARTS), (width / PART).min(PARTS));
-        let mut found = Vec::new();
-        for (i, j) in (0..down).flat_map(|i| (0..across).map(move |j| (i, j))) {
+        let of_part = |place: usize| {
+            let (i, j) = (place / across, place % across);
             let part = Shape::new(height / down, width / across, channels);
             let rows = (0..part.height).map(|y| ((i * part.height + y) * width + j * part.width) * channels);
             let values: Vec<f64> =
                 rows.flat_map(|start| &values[start..start + part.width * channels]).copied().collect();
             // A part of one colour says nothing.
-            found.extend(estimate(part, &values).ok().filter(|found| found.is_finite()));
-        }
+            estimate(part, &values).ok().filter(|found| found.is_finite())
+        };
+        let of_parts = || (0..down * across).into_par_iter().filter_map(of_part).collect::<Vec<f64>>();
+        let (value, found) = rayon::join(|| estimate(shape, values), of_parts);
+        let value = value?;
         let count = found.len() as f64;
         let mean = found.iter().sum::<f64>() / count;
         let variance = found.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count - 1.0);
@@ -58,14 +61,16 @@ pub fn noise_deviation(shape: Shape, values: &[f64]) -> Result<f64> {
         let remedy = "give --noise; telling it needs an image of at least 3x3";
         return Err(RestoreError::NoEstimate { what: "the noise", remedy });
     }
-    let at = |y: usize, x: usize, c: usize| values[(y * width + x) * channels + c];
-    let mut sizes = Vec::with_capacity(shape.len());
-    for (y, x) in (1..height - 1).flat_map(|y| (1..width - 1).map(move |x| (y, x))) {
-        for c in 0..channels {
-            let row = |y: usize| at(y, x - 1, c) - 2.0 * at(y, x, c) + at(y, x + 1, c);
-            sizes.push((row(y - 1) - 2.0 * row(y) + row(y + 1)).abs());
-        }
-    }
+    let of_row = |y: usize| {
+        let line = |y: usize| &values[y * width * channels..][..width * channels];
+        let lines = [line(y - 1), line(y), line(y + 1)];
+        let seen = move |i: usize, line: &[f64]| line[i - channels] - 2.0 * line[i] + line[i + channels];
+        (channels..(width - 1) * channels).map(move |i| {
+            let [above, here, below] = lines.map(|line| seen(i, line));
+            (above - 2.0 * here + below).abs()
+        })
+    };
+    let mut sizes: Vec<f64> = (1..height - 1).into_par_iter().flat_map_iter(of_row).collect();
     let middle = sizes.len() / 2;
     let median = *sizes.select_nth_unstable_by(middle, f64::total_cmp).1;
     // Half of a normal distribution lies within 0.6745 deviations.

@@ -110,10 +110,15 @@ impl Observation {
         &self.values
     }
 
+    /// Whether pixels were seen as they are, without noise.
+    pub(super) fn knows_pixels(&self) -> bool {
+        matches!(self.map, LinearMap::PixelDiagonal(_)) && self.sigma <= QUANTISATION
+    }
+
     /// Sets the pixels of images that were seen as they are, without noise: the known ones of a masked picture. Other observations have none.
     pub(super) fn set_known(&self, images: &mut [f64], to: &[f64]) {
         let LinearMap::PixelDiagonal(weights) = &self.map else { return };
-        if self.sigma > QUANTISATION {
+        if !self.knows_pixels() {
             return;
         }
         let channels = self.shape.channels.max(1);

@@ -325,8 +325,9 @@ impl<'a> Restoration<'a> {
         let guess = match self.guesses() {
             true => {
                 let guess = PlugAndPlay { path: &observed.path, spread: &spread, steps: self.guess_steps };
-                let mut shown = |guess: &[f64]| {
-                    watch(RestoreEvent::Guess(&with_known(guess.to_vec(), observation.values())));
+                let mut shown = |guess: &[f64]| match observation.knows_pixels() {
+                    true => watch(RestoreEvent::Guess(&with_known(guess.to_vec(), observation.values()))),
+                    false => watch(RestoreEvent::Guess(guess)),
                 };
                 let guess = guess.run(denoiser, observation, &mut shown)?;
                 Some(with_known(guess, observation.values()))
