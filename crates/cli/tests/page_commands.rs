@@ -108,7 +108,9 @@ fn records(count: usize) -> Vec<u8> {
 /// The data that pages name, where they name it.
 fn provide_data(folder: &Path) {
     let golden = docs::sources().join("crates/softdiff/tests/golden");
-    copy_folder(&docs::sources().join("models/cifar10-small"), &folder.join("models/cifar10-small"));
+    for model in ["models/cifar10", "models/cifar10-small"] {
+        copy_folder(&docs::sources().join(model), &folder.join(model));
+    }
     let cifar = folder.join("cifar-10-batches-bin");
     std::fs::create_dir(&cifar).unwrap();
     for name in ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"] {

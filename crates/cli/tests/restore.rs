@@ -226,5 +226,5 @@ fn only_keys_of_sampling_that_act_are_changed() {
         assert!(failed.status.code() == Some(2) && said.contains(problem) && said.contains(hint), "{set}: {said}");
     }
     done(&[&restore[..], &["--set", "sample.steps=3"]].concat());
-    done(&[&restore[..], &["--free", "--set", "sample.guidance=1"]].concat());
+    done(&[&restore[..], &["--force", "--free", "--set", "sample.guidance=1"]].concat());
 }
