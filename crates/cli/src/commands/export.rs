@@ -92,7 +92,7 @@ impl Export {
     pub fn run(self, json: bool) -> Outcome {
         let mut facts = json!({});
         if let Some(out) = &self.out {
-            self.may_write(out)?;
+            self.check_out(out)?;
         }
         if self.tensorboard.is_some() || self.csv.is_some() {
             let files = self.records()?;
@@ -129,8 +129,8 @@ impl Export {
         Ok(())
     }
 
-    /// Said before anything is read or written.
-    fn may_write(&self, out: &Path) -> Outcome {
+    /// Refuses to replace what is there, unless by --force, before anything is read or written.
+    fn check_out(&self, out: &Path) -> Outcome {
         let problem = match self.format {
             ExportFormat::Softdiff if std::fs::read_dir(out).is_ok_and(|mut files| files.next().is_some()) => {
                 "is not empty"

@@ -168,7 +168,7 @@ impl<'a> Photographs<'a> {
         eprintln!("{}: {place}{}{in_tiles}", files.image.display(), observed.summary());
         if is_chosen && observed.task != "deblur" {
             let reason = if observed.task == "denoise" { "no clear blur" } else { "strong JPEG compression" };
-            eprintln!("note: the image shows {reason}; --task deblur undoes a blur all the same");
+            eprintln!("note: chosen because the image shows {reason}; --task deblur undoes a blur nevertheless");
         }
         let channels = self.model.path.shape().channels;
         if channels < found.channels {
